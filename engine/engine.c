@@ -270,6 +270,8 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
                         const ferry_engine_options *options)
 {
     static const fry_future_owner_ops owner_ops = {fry_node_released, fry_fire_waiter};
+    TAILQ_INIT(&engine->live);
+    TAILQ_INIT(&engine->promises);
     engine->owner.ops = &owner_ops;
     engine->kinds = fry_op_kinds;
     engine->memory = *memory;
@@ -401,8 +403,8 @@ static void log_what_is_left(ferry_engine *engine)
         return;
     }
     size_t count = 0;
-    const fry_node *oldest = engine->live_first;
-    for (const fry_node *node = oldest; node != NULL; node = node->live_next)
+    const fry_node *oldest = TAILQ_FIRST(&engine->live);
+    for (const fry_node *node = oldest; node != NULL; node = TAILQ_NEXT(node, live))
         count++;
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
     char label[FRY_LABEL_BYTES] = "";

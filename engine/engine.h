@@ -83,10 +83,10 @@ struct ferry_engine {
     fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not entered yet */
     fry_queue ready;
     fry_queue failing;
-    fry_entering entering;            /* progress of the operation at the head of the backlog */
-    fry_ready_queue calls;            /* functions to hand out, on the loop */
-    fry_node *live_first, *live_last; /* operations that are not retired, in program order */
-    fry_node *dump_node;              /* in either list: the node that the dump copies next */
+    fry_entering entering;     /* progress of the operation at the head of the backlog */
+    fry_ready_queue calls;     /* functions to hand out, on the loop */
+    struct fry_live_list live; /* operations that are not retired, in program order */
+    fry_node *dump_node;       /* in either list: the node that the dump copies next */
     fry_node *cancel_at;  /* in the list of live ones: where the walk of `cancelling` goes on */
     int64_t stamp_ns;     /* the coarse clock at the last look at it */
     fry_timers deadlines; /* of nodes that have entered */
@@ -104,20 +104,19 @@ struct ferry_engine {
     bool stop_graph;  /* the graph has seen `closing`: everything is being cancelled */
     uint64_t inbox_takes; /* how often the inbox was taken to the backlog, which was empty then */
     bool has_errands;     /* `starved`, or lanes are unflushed: the end of a turn handles it */
-    bool watchdog_wants_timer; /* the next node that enters and stays must have the loop set its
-                                  timer */
-    uint8_t stamps_left;       /* how many entering nodes need not read the clock */
-    uint8_t stamps_spared;     /* how many may skip it in a row at present */
-    fry_node *promises;        /* unresolved promises; same links, same order */
-    fry_node *promises_last;
-    fry_link *refused_noted; /* buffers that the mark poisons at its next turn */
+    bool watchdog_wants_timer;     /* the next node that enters and stays must have the loop set its
+                                      timer */
+    uint8_t stamps_left;           /* how many entering nodes need not read the clock */
+    uint8_t stamps_spared;         /* how many may skip it in a row at present */
+    struct fry_live_list promises; /* unresolved promises; same links, same order */
+    fry_link *refused_noted;       /* buffers that the mark poisons at its next turn */
     fry_queue cancelled; /* batches whose operations are being cancelled; by their request_link */
-    const fry_node *cancelling; /* the first of those batches, once its walk has begun */
-    const fry_edge *dump_edge;  /* into dump_node: the edge that the dump reads next */
-    ferry_buffer *poisoned;     /* buffers that hold poison, or held it */
-    ferry_buffer *dump_buffer;  /* in `poisoned`: the buffer that the dump copies next */
-    size_t dump_offset;         /* in dump_buffer */
-    int64_t watchdog_barked_ns; /* time of its last report; watchdog_has_barked */
+    const fry_node *cancelling;         /* the first of those batches, once its walk has begun */
+    const fry_edge *dump_edge;          /* into dump_node: the edge that the dump reads next */
+    LIST_HEAD(, ferry_buffer) poisoned; /* buffers that hold poison, or held it */
+    ferry_buffer *dump_buffer;          /* in `poisoned`: the buffer that the dump copies next */
+    size_t dump_offset;                 /* in dump_buffer */
+    int64_t watchdog_barked_ns;         /* time of its last report; watchdog_has_barked */
     bool watchdog_has_barked;
 
     /* Sleepers and helpers. */

@@ -108,7 +108,7 @@ ferry_future *ferry_future_quiet(ferry_future *future)
 static bool drain_entered(fry_turn *turn, fry_node *node, bool may_start)
 {
     (void)may_start;
-    if (turn->engine->live_first != node)
+    if (TAILQ_FIRST(&turn->engine->live) != node)
         fry_node_hold(node);
     return false;
 }
@@ -116,7 +116,7 @@ static bool drain_entered(fry_turn *turn, fry_node *node, bool may_start)
 static void describe_drain(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     if (fry_node_holding(node) != 0)
-        view->before = engine->live_first->future.id;
+        view->before = TAILQ_FIRST(&engine->live)->future.id;
 }
 
 const fry_op_kind fry_kind_nop = {0};

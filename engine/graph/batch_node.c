@@ -24,6 +24,7 @@
 #include "engine/graph/due.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
+#include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
@@ -105,13 +106,13 @@ static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t l
     ferry_engine *engine = turn->engine;
     if (engine->cancelling != own) {
         engine->cancelling = own;
-        engine->cancel_at = own->live_previous;
+        engine->cancel_at = fry_live_before(own);
     }
     while (engine->cancel_at != NULL && fry_node_holding(own) != 1) {
         fry_node *node = engine->cancel_at;
         if (left == 0)
             return 0;
-        engine->cancel_at = node->live_previous;
+        engine->cancel_at = fry_live_before(node);
 #ifdef FRY_PLANT_SKIP_MEMBER
         static uint32_t planted; /* a planted fault, which tests/planted must find */
         if (++planted % 4 == 0)

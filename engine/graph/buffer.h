@@ -6,6 +6,8 @@
 #include "engine/graph/lane.h"
 #include "engine/ground/ground.h"
 
+#include <bsd/sys/queue.h>
+
 struct fry_pieces {
     fry_segment *rbh_root;
 };
@@ -48,7 +50,7 @@ struct ferry_buffer {
     struct fry_spans poisons;
     fry_error *wide_poison; /* the whole buffer is poisoned, because room or memory was missing */
     bool has_more;          /* has any of the four below */
-    ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
+    LIST_ENTRY(ferry_buffer) poisoned; /* is_listed: in engine->poisoned */
     bool is_listed;
 };
 

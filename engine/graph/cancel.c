@@ -62,14 +62,14 @@ size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
     return count;
 }
 
-static void cancel_list(fry_turn *turn, fry_node *node)
+static void cancel_list(fry_turn *turn, struct fry_live_list *list)
 {
-    while (node != NULL) {
-        fry_node *next = node->live_next; /* failing a node removes no other from the list */
+    fry_node *node, *next; /* failing a node removes no other from the list */
+    TAILQ_FOREACH_SAFE(node, list, live, next)
+    {
         if (node->state < FRY_NODE_RESOLVED)
             fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
                            fry_node_error(node, FERRY_E_SHUTDOWN, NULL), false);
-        node = next;
     }
 }
 
@@ -77,6 +77,6 @@ void fry_cancel_all(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
     engine->stop_graph = engine->has_errands = true;
-    cancel_list(turn, engine->live_first);
-    cancel_list(turn, engine->promises);
+    cancel_list(turn, &engine->live);
+    cancel_list(turn, &engine->promises);
 }

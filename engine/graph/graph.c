@@ -216,7 +216,7 @@ static void drop_life_unless_queued(fry_turn *turn, fry_node *node)
 /* Lets a drain go that is at the head of the live list: nothing is before it. */
 static void release_drain(fry_turn *turn)
 {
-    fry_node *first = turn->engine->live_first;
+    fry_node *first = TAILQ_FIRST(&turn->engine->live);
     if (first != NULL && first->kind == FERRY_OP_DRAIN && fry_node_holding(first) != 0) {
         fry_node_set_holding(first, 0);
         fry_trace(turn->engine, first, FERRY_TRACE_READY, 0);

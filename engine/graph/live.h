@@ -20,43 +20,32 @@ static inline void fry_load_add(ferry_engine *engine, int64_t count)
     fry_store_relaxed(&engine->load, engine->load + count);
 }
 
+static inline struct fry_live_list *fry_live_list_of(ferry_engine *engine, const fry_node *node)
+{
+    return node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live;
+}
+
+static inline fry_node *fry_live_before(const fry_node *node)
+{
+    return TAILQ_PREV(node, fry_live_list, live);
+}
+
 static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
 {
-    bool is_promise = node->kind == FERRY_OP_PROMISE;
     fry_load_add(engine, -1);
     if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
-        engine->dump_node = node->live_next;
+        engine->dump_node = TAILQ_NEXT(node, live);
         engine->dump_edge = NULL;
     }
     if (fry_unlikely(engine->cancel_at == node))
-        engine->cancel_at = node->live_previous;
-    if (node->live_previous != NULL)
-        node->live_previous->live_next = node->live_next;
-    else
-        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
-    if (node->live_next != NULL)
-        node->live_next->live_previous = node->live_previous;
-    else
-        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
-}
-
-static inline void fry_live_add(ferry_engine *engine, fry_node *node)
-{
-    bool is_promise = node->kind == FERRY_OP_PROMISE;
-    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
-    node->live_next = NULL;
-    node->live_previous = *last;
-    if (*last != NULL)
-        (*last)->live_next = node;
-    else
-        *(is_promise ? &engine->promises : &engine->live_first) = node;
-    *last = node;
+        engine->cancel_at = fry_live_before(node);
+    TAILQ_REMOVE(fry_live_list_of(engine, node), node, live);
 }
 
 /* It has entered: from now on all see it. */
 static inline void fry_live_enter(ferry_engine *engine, fry_node *node)
 {
-    fry_live_add(engine, node);
+    TAILQ_INSERT_TAIL(fry_live_list_of(engine, node), node, live);
     fry_load_add(engine, 1);
     node->flags |= FRY_NODE_LIVE;
     fry_store_relaxed(&node->state, FRY_NODE_WAITING);
@@ -88,7 +77,7 @@ static inline void fry_live_look_at_clock(ferry_engine *engine)
 static inline void fry_live_stamp(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
-    if (engine->stamps_left == 0 || node->live_previous == NULL)
+    if (engine->stamps_left == 0 || fry_live_before(node) == NULL)
         fry_live_look_at_clock(engine);
     else
         engine->stamps_left--;

@@ -16,6 +16,7 @@
 #include "futures/futures.h"
 #include "gpu/device.h"
 
+#include <bsd/sys/queue.h>
 #include <ferry/op.h>
 #include <ferry/trace.h>
 #include <string.h>
@@ -215,6 +216,8 @@ typedef struct fry_join_op {
     bool is_between;                   /* its one member has too many successors */
 } fry_join_op;
 
+TAILQ_HEAD(fry_live_list, fry_node); /* live.h */
+
 /*
  * Four cache lines: two for the head, of which an edge from the node touches only the first; one
  * for operations that touch memory, have a deadline or are cancelled; one for the kind's tail. A
@@ -232,7 +235,7 @@ struct fry_node {
     fry_edge *successors; /* its edges to successors, newest first: edge.h */
 
     fry_edge *edges; /* its edges from predecessors */
-    fry_node *live_next, *live_previous;
+    TAILQ_ENTRY(fry_node) live;
     const char *label;
     fry_link failing_link;
     fry_node *batch;      /* the batch that counts it until it is quiet; or NULL */

@@ -17,11 +17,7 @@ static void poisoned_add(ferry_buffer *buffer)
     if (buffer->is_listed)
         return;
     buffer->is_listed = true;
-    buffer->poisoned_previous = NULL;
-    buffer->poisoned_next = engine->poisoned;
-    if (engine->poisoned != NULL)
-        engine->poisoned->poisoned_previous = buffer;
-    engine->poisoned = buffer;
+    LIST_INSERT_HEAD(&engine->poisoned, buffer, poisoned);
 }
 
 static void poisoned_remove(ferry_buffer *buffer)
@@ -31,15 +27,10 @@ static void poisoned_remove(ferry_buffer *buffer)
         return;
     buffer->is_listed = false;
     if (engine->dump_buffer == buffer) { /* the dump goes on behind this buffer */
-        engine->dump_buffer = buffer->poisoned_next;
+        engine->dump_buffer = LIST_NEXT(buffer, poisoned);
         engine->dump_offset = 0;
     }
-    if (buffer->poisoned_previous != NULL)
-        buffer->poisoned_previous->poisoned_next = buffer->poisoned_next;
-    else
-        engine->poisoned = buffer->poisoned_next;
-    if (buffer->poisoned_next != NULL)
-        buffer->poisoned_next->poisoned_previous = buffer->poisoned_previous;
+    LIST_REMOVE(buffer, poisoned);
 }
 
 /* ---- poison of a whole buffer ---- */

@@ -120,7 +120,7 @@ static bool may_stop_locked(const ferry_engine *engine)
     if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
         return false;
     const fry_members *members = fry_load_acquire(&engine->members);
-    return !engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL &&
+    return !engine->stop_graph || (TAILQ_EMPTY(&engine->live) && TAILQ_EMPTY(&engine->promises) &&
                                    fry_load_seq_cst(&engine->outside_calls) == 0 &&
                                    (members == NULL || fry_members_are_over(members)));
 }

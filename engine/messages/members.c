@@ -202,15 +202,16 @@ size_t fry_members_run(fry_members *members)
 static size_t poll_routes(fry_turn *turn, fry_members *members)
 {
     size_t done = 0;
-    for (fry_route *route = members->polled; route != NULL; route = route->polled_next)
-        done += fry_peer_progress(fry_route_made_peer(route), turn);
+    fry_route *route;
+    LIST_FOREACH(route, &members->polled, polled)
+    done += fry_peer_progress(fry_route_made_peer(route), turn);
     return done;
 }
 
 size_t fry_members_turn(fry_turn *turn, fry_members *members)
 {
     size_t done = fry_routes_step(turn, members);
-    if (members->polled != NULL)
+    if (!LIST_EMPTY(&members->polled))
         done += poll_routes(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
@@ -286,21 +287,20 @@ static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
 {
     bool is_idle = true;
     members->has_stuck = false;
-    for (fry_route **at = &members->polled; *at != NULL;) {
-        fry_route *route = *at;
+    fry_route *route, *next;
+    LIST_FOREACH_SAFE(route, &members->polled, polled, next)
+    {
         fry_arming arming = arm_route(turn, members, route, now_ns);
         if (arming == FRY_ARMING_ARMED) {
-            *at = route->polled_next;
+            LIST_REMOVE(route, polled);
             route->is_polled = false;
-            continue;
-        }
-        if (arming == FRY_ARMING_STUCK)
+        } else if (arming == FRY_ARMING_STUCK) {
             members->has_stuck = true;
-        else
+        } else {
             is_idle = false;
-        at = &route->polled_next;
+        }
     }
-    fry_store_relaxed(&members->has_polled, members->polled != NULL);
+    fry_store_relaxed(&members->has_polled, !LIST_EMPTY(&members->polled));
     if (is_idle)
         members->busy_since_ns = 0;
     return is_idle;
@@ -318,7 +318,7 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL)
         return false;
-    if (members->polled == NULL)
+    if (LIST_EMPTY(&members->polled))
         return true;
     int64_t now_ns = fry_clock_monotonic_ns();
     return is_looked_at(members, now_ns) ||
@@ -377,15 +377,18 @@ static size_t look_once(fry_turn *turn, fry_members *members)
 {
     size_t done = 0, count = 0;
     uint32_t round = ++members->look_round;
-    fry_route *next;
-    for (fry_route *route = members->open; route != NULL && count < ROUTES_PER_LOOK;
-         route = next, count++) {
-        next = route->open_next; /* the look may leave nothing open */
+    fry_route *route, *next; /* the look may leave nothing open */
+    LIST_FOREACH_SAFE(route, &members->open, opened, next)
+    {
+        if (count++ == ROUTES_PER_LOOK)
+            break;
         route->look_round = round;
         done += fry_route_look(turn, route);
     }
-    for (fry_route *route = members->polled; route != NULL && count < ROUTES_PER_LOOK;
-         route = route->polled_next, count++) {
+    LIST_FOREACH(route, &members->polled, polled)
+    {
+        if (count++ >= ROUTES_PER_LOOK)
+            break;
         if (route->look_round != round)
             done += fry_route_look(turn, route);
     }

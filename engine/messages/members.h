@@ -36,8 +36,8 @@ struct fry_members {
     fry_timers look_times; /* armed routes that must be looked at, by the monotonic clock */
 
     /* Baton. */
-    fry_route *polled;
-    fry_route *open;
+    LIST_HEAD(, fry_route) polled;
+    LIST_HEAD(, fry_route) open;
     uint32_t look_round;
     fry_route *gathered; /* with sends that this turn must post before it ends */
     fry_queue asks;

@@ -86,8 +86,7 @@ void fry_route_poll(fry_route *route)
     if (route->is_polled || !route->is_up)
         return;
     route->is_polled = true;
-    route->polled_next = members->polled;
-    members->polled = route;
+    LIST_INSERT_HEAD(&members->polled, route, polled);
     fry_store_relaxed(&members->has_polled, 1);
 }
 
@@ -96,12 +95,9 @@ static void poll_no_more(fry_route *route)
     fry_members *members = members_of(route);
     if (!route->is_polled)
         return;
-    fry_route **at = &members->polled;
-    while (*at != route)
-        at = &(*at)->polled_next;
-    *at = route->polled_next;
+    LIST_REMOVE(route, polled);
     route->is_polled = false;
-    fry_store_relaxed(&members->has_polled, members->polled != NULL);
+    fry_store_relaxed(&members->has_polled, !LIST_EMPTY(&members->polled));
 }
 
 void fry_route_opened(fry_route *route)
@@ -110,11 +106,7 @@ void fry_route_opened(fry_route *route)
     route->group->open++;
     if (route->open++ != 0)
         return;
-    route->open_previous = NULL;
-    route->open_next = members->open;
-    if (members->open != NULL)
-        members->open->open_previous = route;
-    members->open = route;
+    LIST_INSERT_HEAD(&members->open, route, opened);
     fry_store_relaxed(&members->has_open, 1);
 }
 
@@ -126,13 +118,8 @@ void fry_route_closed(fry_turn *turn, fry_route *route)
         look_soon(turn, members);
     if (--route->open != 0)
         return;
-    if (route->open_previous != NULL)
-        route->open_previous->open_next = route->open_next;
-    else
-        members->open = route->open_next;
-    if (route->open_next != NULL)
-        route->open_next->open_previous = route->open_previous;
-    fry_store_relaxed(&members->has_open, members->open != NULL);
+    LIST_REMOVE(route, opened);
+    fry_store_relaxed(&members->has_open, !LIST_EMPTY(&members->open));
 }
 
 void fry_route_launched(fry_turn *turn, fry_route *route)

@@ -6,6 +6,8 @@
 #include "engine/graph/turn.h"
 #include "net/connect/link.h"
 
+#include <bsd/sys/queue.h>
+
 typedef struct fry_members fry_members;
 typedef struct fry_route fry_route;
 
@@ -31,12 +33,12 @@ struct fry_route {
     fry_peer_options peer_options;
 
     /* Baton. */
-    fry_route *polled_next;               /* is_polled */
-    fry_route *open_next, *open_previous; /* open != 0 */
-    uint64_t open;                        /* number of transfers that the peer has */
-    uint32_t look_round;                  /* when a waiting thread looked last */
-    int64_t look_ns;                      /* armed: the channel's look_ns that the loop knows of */
-    bool is_up;                           /* the link's connection is attached */
+    LIST_ENTRY(fry_route) polled; /* is_polled */
+    LIST_ENTRY(fry_route) opened; /* open != 0 */
+    uint64_t open;                /* number of transfers that the peer has */
+    uint32_t look_round;          /* when a waiting thread looked last */
+    int64_t look_ns;              /* armed: the channel's look_ns that the loop knows of */
+    bool is_up;                   /* the link's connection is attached */
     bool is_polled;    /* in members->polled: attached, and its descriptor reports nothing */
     bool is_asking;    /* in members->asks */
     bool has_gathered; /* in members->gathered */

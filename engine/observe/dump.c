@@ -195,7 +195,7 @@ static size_t copy_nodes(fry_dump *dump, size_t capacity)
         if (dump->is_partial)
             break;
         count++;
-        engine->dump_node = node->live_next;
+        engine->dump_node = TAILQ_NEXT(node, live);
     }
     return count;
 }
@@ -222,7 +222,7 @@ static void print_nodes(fry_dump *dump, const fry_dump_form *form, bool are_prom
         fry_turn turn;
         turn_begin(dump, &turn);
         if (!has_begun_list)
-            engine->dump_node = are_promises ? engine->promises : engine->live_first;
+            engine->dump_node = TAILQ_FIRST(are_promises ? &engine->promises : &engine->live);
         size_t count = copy_nodes(dump, FRY_DUMP_SLICE);
         is_over = engine->dump_node == NULL || (dump->left == 0 && !dump->is_partial);
         dump->totals.is_cut |= is_over && engine->dump_node != NULL;
@@ -268,7 +268,7 @@ static size_t copy_poisons(ferry_engine *engine, fry_dump_poison *poisons, size_
             copy_poison(buffer, 0, buffer->size_bytes, buffer->wide_poison, &poisons[count]);
             poisons[count++].is_wide = true;
         }
-        engine->dump_buffer = buffer->poisoned_next;
+        engine->dump_buffer = LIST_NEXT(buffer, poisoned);
         engine->dump_offset = 0;
     }
     return count;
@@ -282,7 +282,7 @@ static void print_poisons(fry_dump *dump, const fry_dump_form *form)
         fry_turn turn;
         turn_begin(dump, &turn);
         if (!has_begun_list) {
-            engine->dump_buffer = engine->poisoned;
+            engine->dump_buffer = LIST_FIRST(&engine->poisoned);
             engine->dump_offset = 0;
         }
         size_t count = copy_poisons(engine, dump->slice.poisons, FRY_DUMP_SLICE);
@@ -421,7 +421,7 @@ size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity)
     ferry_engine *engine = dump->engine;
     fry_turn turn;
     turn_begin(dump, &turn);
-    engine->dump_node = are_promises ? engine->promises : engine->live_first;
+    engine->dump_node = TAILQ_FIRST(are_promises ? &engine->promises : &engine->live);
     size_t count = copy_nodes(dump, capacity);
     count += dump->is_partial; /* some of its edges are enough */
     dump->is_partial = false;

@@ -41,8 +41,8 @@ static int64_t bark_ns(const ferry_engine *engine)
 {
     if (fry_likely(engine->watchdog_ns == 0))
         return INT64_MAX;
-    const fry_node *oldest = engine->live_first;
-    const fry_node *promise = engine->promises;
+    const fry_node *oldest = TAILQ_FIRST(&engine->live);
+    const fry_node *promise = TAILQ_FIRST(&engine->promises);
     if (oldest == NULL || (promise != NULL && promise->entered_ns < oldest->entered_ns))
         oldest = promise;
     if (oldest == NULL)

@@ -323,10 +323,7 @@ fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnatio
     link->has_endpoint = fry_link_read_endpoint(endpoint, &link->endpoint);
     link->timer = (fry_timer){.fn = link_is_due, .arg = link};
     link->process = (fry_watch){.fd = -1, .fn = process_is_readable, .arg = link};
-    link->next = links->peers;
-    if (links->peers != NULL)
-        links->peers->previous = link;
-    links->peers = link;
+    LIST_INSERT_HEAD(&links->peers, link, entry);
     settle_soon(links);
     return link;
 }
@@ -394,12 +391,7 @@ void fry_link_remove(fry_link_peer *link)
     fry_link_undo_connection(link);
     fry_link_set_state(link, FRY_LINK_IDLE);
     forget_process(link);
-    if (link->previous != NULL)
-        link->previous->next = link->next;
-    else
-        links->peers = link->next;
-    if (link->next != NULL)
-        link->next->previous = link->previous;
+    LIST_REMOVE(link, entry);
     fry_free(links->reactor->memory, link, sizeof(*link));
 }
 
@@ -446,6 +438,7 @@ ferry_status fry_links_open(const fry_links_options *options, const fry_link_eve
         *error_p = fry_error_static(status);
         return status;
     }
+    TAILQ_INIT(&links->strangers);
     links->reactor = options->reactor;
     links->events = events;
     links->lease_ns = options->lease_ns;
@@ -502,10 +495,10 @@ void fry_links_close(fry_links *links)
     const fry_memory *memory = links->reactor->memory;
 
     links->is_leaving = true;
-    while (links->peers != NULL)
-        fry_link_remove(links->peers);
-    while (links->strangers != NULL)
-        fry_line_end(links->strangers, FRY_HELLO_LEFT);
+    while (!LIST_EMPTY(&links->peers))
+        fry_link_remove(LIST_FIRST(&links->peers));
+    while (!TAILQ_EMPTY(&links->strangers))
+        fry_line_end(TAILQ_FIRST(&links->strangers), FRY_HELLO_LEFT);
     fry_link_port_close(links);
     fry_timer_stop(links->reactor, &links->settle_timer);
     fry_link_close_ucx(links);

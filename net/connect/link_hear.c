@@ -154,20 +154,22 @@ static bool agree(fry_link_peer *link, bool opens)
 
 static fry_link_peer *find(const fry_links *links, uint32_t rank, uint64_t incarnation)
 {
-    fry_link_peer *link = links->peers;
+    fry_link_peer *link;
 
-    while (link != NULL && (link->rank != rank || link->incarnation != incarnation))
-        link = link->next;
+    LIST_FOREACH(link, &links->peers, entry)
+    if (link->rank == rank && link->incarnation == incarnation)
+        break;
     return link;
 }
 
 static bool is_old_start(const fry_links *links, uint32_t rank, uint64_t incarnation)
 {
-    const fry_link_peer *link = links->peers;
+    const fry_link_peer *link;
 
-    while (link != NULL && (link->rank != rank || link->incarnation <= incarnation))
-        link = link->next;
-    return link != NULL;
+    LIST_FOREACH(link, &links->peers, entry)
+    if (link->rank == rank && link->incarnation > incarnation)
+        return true;
+    return false;
 }
 
 /* Always false: the line is gone. */
@@ -339,10 +341,10 @@ static bool hear_caller(fry_line *line)
 void fry_link_settle_strangers(fry_timer *timer)
 {
     fry_links *links = timer->arg;
-    fry_line *next;
+    fry_line *line, *next;
 
-    for (fry_line *line = links->strangers; line != NULL; line = next) {
-        next = line->next;
+    TAILQ_FOREACH_SAFE(line, &links->strangers, entry, next)
+    {
         if (line->state != FRY_LINE_WAITS)
             continue;
         const bool is_there =

@@ -179,12 +179,7 @@ fry_line *fry_line_answer(fry_links *links, int fd, const fry_link_place *from)
     if (line == NULL)
         return NULL;
     line->state = FRY_LINE_TALKING;
-    line->previous = links->last_stranger;
-    if (links->last_stranger != NULL)
-        links->last_stranger->next = line;
-    else
-        links->strangers = line;
-    links->last_stranger = line;
+    TAILQ_INSERT_TAIL(&links->strangers, line, entry);
     links->stranger_count++;
     fry_hello_await(&line->hello, links->psk);
     fry_line_settle(line);
@@ -234,18 +229,8 @@ fry_line *fry_line_call(fry_links *links, fry_link_peer *link)
 
 static void leave_strangers(fry_line *line)
 {
-    fry_links *links = line->links;
-
-    if (line->previous != NULL)
-        line->previous->next = line->next;
-    else
-        links->strangers = line->next;
-    if (line->next != NULL)
-        line->next->previous = line->previous;
-    else
-        links->last_stranger = line->previous;
-    line->next = line->previous = NULL;
-    links->stranger_count--;
+    TAILQ_REMOVE(&line->links->strangers, line, entry);
+    line->links->stranger_count--;
 }
 
 void fry_line_adopt(fry_line *line, fry_link_peer *link)

@@ -93,11 +93,12 @@ void fry_link_refuse(fry_links *links, const char *address, const char *reason, 
 static bool make_room(fry_links *links)
 {
     const int64_t old_ns = fry_reactor_now_ns(links->reactor) - KNOWN_STAYS_NS;
-    fry_line *victim = links->strangers;
+    fry_line *line, *victim = TAILQ_FIRST(&links->strangers);
 
     if (links->stranger_count < FRY_LINK_STRANGERS_MAX)
         return true;
-    for (fry_line *line = victim; line != NULL; line = line->next) {
+    TAILQ_FOREACH(line, &links->strangers, entry)
+    {
         if (line->hello.state == FRY_HELLO_AWAITS_FIRST) {
             victim = line;
             break;

@@ -10,6 +10,7 @@
 #include "net/connect/hello.h"
 #include "net/connect/link.h"
 
+#include <bsd/sys/queue.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -37,7 +38,7 @@ typedef struct fry_link_endpoint {
 
 struct fry_link_peer {
     fry_links *links;
-    fry_link_peer *next, *previous;
+    LIST_ENTRY(fry_link_peer) entry;
     void *arg;
     uint32_t rank;
     uint64_t incarnation;
@@ -87,8 +88,8 @@ struct fry_links {
     int64_t rested_ns;
     fry_timer port_timer;   /* accepts again */
     fry_timer settle_timer; /* looks again at waiting callers */
-    fry_link_peer *peers;
-    fry_line *strangers, *last_stranger; /* oldest first */
+    LIST_HEAD(, fry_link_peer) peers;
+    TAILQ_HEAD(, fry_line) strangers; /* oldest first */
     size_t stranger_count;
     uint64_t line_count;
     fry_link_refusal refusals[FRY_LINK_REFUSALS];
@@ -105,8 +106,8 @@ typedef enum fry_line_state {
 /* A socket of a hello, which stays beside the connection that follows. */
 struct fry_line {
     fry_links *links;
-    fry_link_peer *link;       /* NULL: of a stranger */
-    fry_line *next, *previous; /* strangers */
+    fry_link_peer *link;         /* NULL: of a stranger */
+    TAILQ_ENTRY(fry_line) entry; /* strangers */
     fry_line_state state;
     uint64_t number; /* grows with each line */
     int64_t since_ns;

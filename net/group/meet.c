@@ -107,9 +107,10 @@ static void write_lines(fry_round_coordinator *coordinator)
     fry_group *group = coordinator->group;
     char key[FRY_STORE_KEY_BYTES + 1];
     size_t lines = 0, bytes = 0;
+    fry_round *round;
 
-    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
-        lines += is_worth_a_line(round, coordinator);
+    LIST_FOREACH(round, &group->active_rounds, active)
+    lines += is_worth_a_line(round, coordinator);
     if (lines > LINES_MAX)
         lines = LINES_MAX; /* the rest follows when these rounds are over */
     const size_t room_bytes = lines * FRY_GROUP_LINE_TEXT_BYTES;
@@ -122,9 +123,9 @@ static void write_lines(fry_round_coordinator *coordinator)
         fry_group_lacks_memory(group);
         return;
     }
-    for (fry_round *round = group->active_rounds; round != NULL && lines > 0;
-         round = round->active_next) {
-        if (!is_worth_a_line(round, coordinator))
+    LIST_FOREACH(round, &group->active_rounds, active)
+    {
+        if (lines == 0 || !is_worth_a_line(round, coordinator))
             continue;
         fry_group_arrival arrival = {.number = round->number,
                                      .incarnation = group->incarnation,
@@ -328,12 +329,14 @@ static void compared(fry_group_op *op, ferry_status status, const fry_store_entr
                      size_t count, const char *why)
 {
     fry_group *group = op->group;
+    fry_round *round;
 
     (void)why;
     group->meet_op = NULL;
     if (status != FERRY_OK || group->state != FRY_GROUP_JOINED || group->roster == NULL)
         return;
-    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next) {
+    LIST_FOREACH(round, &group->active_rounds, active)
+    {
         if (round->kind != FRY_ROUND_BARRIER || !has_line(round, (uint32_t)group->rank))
             continue;
         const uint32_t other = compare(round, entries, count, NULL);
@@ -346,9 +349,10 @@ static void compare_due(fry_timer *timer)
 {
     fry_group *group = timer->arg;
     bool is_open = false;
+    fry_round *round;
 
-    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
-        is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
+    LIST_FOREACH(round, &group->active_rounds, active)
+    is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
     if (is_open && group->meet_op == NULL && !group->is_lost)
         group->meet_op = fry_meet_list(group, 0, compared, NULL);
 }

@@ -93,11 +93,7 @@ static void append(fry_round *round, fry_round_call *call)
     call->round = round;
     if (round->first == NULL) {
         round->first = round->last = call;
-        round->active_next = group->active_rounds;
-        round->active_previous = NULL;
-        if (round->active_next != NULL)
-            round->active_next->active_previous = round;
-        group->active_rounds = round;
+        LIST_INSERT_HEAD(&group->active_rounds, round, active);
     } else {
         round->last->next = call;
         round->last = call;
@@ -125,14 +121,8 @@ static void take_out(fry_round_call *call)
     *link = call->next;
     if (round->last == call)
         round->last = before;
-    if (round->first != NULL)
-        return;
-    if (round->active_previous != NULL)
-        round->active_previous->active_next = round->active_next;
-    else
-        round->group->active_rounds = round->active_next;
-    if (round->active_next != NULL)
-        round->active_next->active_previous = round->active_previous;
+    if (round->first == NULL)
+        LIST_REMOVE(round, active);
 }
 
 /* Answers the caller; takes the error. The round may be gone afterwards, or the group over. */
@@ -606,13 +596,13 @@ static void consider(fry_round *round)
 
 void fry_rounds_consider(fry_group *group)
 {
-    fry_round *next = NULL;
+    fry_round *round, *next;
 
     if (group->state != FRY_GROUP_JOINED)
         return;
     fry_stop_consider(group);
-    for (fry_round *round = group->active_rounds; round != NULL; round = next) {
-        next = round->active_next;
+    LIST_FOREACH_SAFE(round, &group->active_rounds, active, next)
+    {
         consider(round);
         if (fry_group_is_over(group))
             return;
@@ -626,7 +616,10 @@ void fry_rounds_consider(fry_group *group)
 
 void fry_rounds_end(fry_group *group)
 {
-    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next) {
+    fry_round *round;
+
+    LIST_FOREACH(round, &group->active_rounds, active)
+    {
         round->op = NULL;
         fry_timer_stop(group->reactor, &round->timer);
     }
@@ -635,8 +628,8 @@ void fry_rounds_end(fry_group *group)
 
 void fry_rounds_forget(fry_group *group)
 {
-    while (group->active_rounds != NULL) {
-        fry_round_call *call = group->active_rounds->first;
+    while (!LIST_EMPTY(&group->active_rounds)) {
+        fry_round_call *call = LIST_FIRST(&group->active_rounds)->first;
 
         take_out(call);
         call_free(call);

@@ -28,6 +28,7 @@
 #include "net/group/seal.h"
 #include "net/group/text.h"
 
+#include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
 #define FRY_GROUP_PRESENCES_MAX (4 * FERRY_GROUP_SIZE_MAX)
@@ -136,7 +137,7 @@ struct fry_round_call {
 /* The rounds of one name: of a barrier, or of one of the other two kinds. */
 struct fry_round {
     RB_ENTRY(fry_round) entry;
-    fry_round *active_next, *active_previous; /* in the list of rounds with calls */
+    LIST_ENTRY(fry_round) active; /* in the list of rounds with calls */
     fry_group *group;
     fry_round_kind kind;
     char name[FRY_GROUP_NAME_BYTES + 3]; /* the end of its key: "b/NAME", "alive", "stop" */
@@ -246,7 +247,7 @@ struct fry_group {
     /* Rounds. */
     fry_rounds rounds; /* of all known names */
     uint32_t round_count, own_round_count, lost_round_count;
-    fry_round *active_rounds;
+    LIST_HEAD(, fry_round) active_rounds;
     fry_round_coordinator *coordinators;
     fry_timer meet_timer;
     fry_group_op *meet_op; /* the request that compares all arrivals */

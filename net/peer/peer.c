@@ -24,6 +24,7 @@ fry_peer *fry_peer_open(const fry_peer_options *options)
     peer->options = *options;
     fry_list_init(&peer->open);
     fry_list_init(&peer->old);
+    TAILQ_INIT(&peer->waiting);
     if (!fry_match_open(&peer->sends, options->memory))
         goto without_sends;
     if (!fry_match_open(&peer->receives, options->memory))
@@ -323,8 +324,7 @@ static void make_old(fry_peer *peer)
     }
     fry_match_clear(&peer->sends);
     fry_match_clear(&peer->receives);
-    peer->waiting_first = NULL;
-    peer->waiting_last = NULL;
+    TAILQ_INIT(&peer->waiting);
     peer->send_count = 0;
     peer->receive_count = 0;
     peer->has_wanted = false;
@@ -408,7 +408,7 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_sends_recall(connection);
     if (fry_unlikely(connection->has_bye)) /* it waits for a control */
         fry_connection_hear_bye(connection);
-    if (fry_unlikely(peer->waiting_first != NULL))
+    if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting)))
         fry_sends_start_waiting(peer);
     if (fry_connection_is_live(connection) && is_answer_due(connection, was_due, count)) {
         connection->turns = 0;

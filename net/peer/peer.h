@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "net/transport.h"
 
+#include <bsd/sys/queue.h>
 #include <ferry/types.h>
 
 typedef struct fry_peer fry_peer;
@@ -48,9 +49,8 @@ struct fry_message {
     fry_message *next, *previous; /* in the list of its tag: not launched, or without a message */
     fry_message *open_next, *open_previous; /* in the list of all open messages */
     union {
-        struct {
-            fry_message *next, *previous;
-        } waiting; /* waits for a connection or for room, before it is launched */
+        TAILQ_ENTRY(fry_message)
+        waiting; /* waits for a connection or for room, before it is launched */
         fry_post post;
         fry_pull pull;
     };

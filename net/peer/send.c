@@ -32,31 +32,16 @@
 
 static void wait(fry_message *message)
 {
-    fry_peer *peer = message->peer;
     message->flags |= FRY_MESSAGE_WAITS;
-    message->waiting.next = NULL;
-    message->waiting.previous = peer->waiting_last;
-    if (peer->waiting_last != NULL)
-        peer->waiting_last->waiting.next = message;
-    else
-        peer->waiting_first = message;
-    peer->waiting_last = message;
+    TAILQ_INSERT_TAIL(&message->peer->waiting, message, waiting);
 }
 
 void fry_send_stop_waiting(fry_message *message)
 {
-    fry_peer *peer = message->peer;
     if (!(message->flags & FRY_MESSAGE_WAITS))
         return;
     message->flags &= (uint8_t)~FRY_MESSAGE_WAITS;
-    if (message->waiting.previous != NULL)
-        message->waiting.previous->waiting.next = message->waiting.next;
-    else
-        peer->waiting_first = message->waiting.next;
-    if (message->waiting.next != NULL)
-        message->waiting.next->waiting.previous = message->waiting.previous;
-    else
-        peer->waiting_last = message->waiting.previous;
+    TAILQ_REMOVE(&message->peer->waiting, message, waiting);
 }
 
 /* ---- launching ---- */
@@ -237,7 +222,7 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
 
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
 {
-    if (peer->waiting_first != NULL || !can_launch(peer) ||
+    if (!TAILQ_EMPTY(&peer->waiting) || !can_launch(peer) ||
         peer->send_count >= peer->options.unexpected_max)
         return false;
     const fry_peer_connection *connection = peer->connection;
@@ -263,15 +248,15 @@ void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *tur
 void fry_send_start(fry_message *message, bool gathers)
 {
     fry_peer *peer = message->peer;
-    if (fry_unlikely(peer->waiting_first != NULL || !can_launch(peer) ||
+    if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting) || !can_launch(peer) ||
                      !start(peer, message, gathers)))
         wait(message);
 }
 
 void fry_sends_start_waiting(fry_peer *peer)
 {
-    while (peer->waiting_first != NULL && can_launch(peer)) {
-        fry_message *message = peer->waiting_first;
+    while (!TAILQ_EMPTY(&peer->waiting) && can_launch(peer)) {
+        fry_message *message = TAILQ_FIRST(&peer->waiting);
         bool is_poison = message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE);
         if (is_poison && !can_launch_poison(peer))
             return;
@@ -281,7 +266,7 @@ void fry_sends_start_waiting(fry_peer *peer)
             fry_fault_of_ghost(message, &fault);
             launch_poison(peer->connection, message, &fault);
             fry_message_make_quiet(message);
-        } else if (!start(peer, message, peer->waiting_first != NULL)) {
+        } else if (!start(peer, message, !TAILQ_EMPTY(&peer->waiting))) {
             wait(message);
         }
     }
@@ -296,7 +281,7 @@ static void withdraw_unlaunched(fry_message *message, const fry_fault *fault)
     fry_peer *peer = message->peer;
     fry_send_stop_waiting(message);
     message->state = FRY_MESSAGE_ENDED;
-    if (peer->waiting_first == NULL && can_launch_poison(peer)) {
+    if (TAILQ_EMPTY(&peer->waiting) && can_launch_poison(peer)) {
         launch_poison(peer->connection, message, fault);
         fry_message_make_quiet(message);
         return;

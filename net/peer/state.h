@@ -189,7 +189,7 @@ struct fry_peer {
     fry_peer_connection *connection;
     void *turn; /* of the current call: passed to events */
     fry_match sends, receives;
-    fry_message *waiting_first, *waiting_last;
+    TAILQ_HEAD(, fry_message) waiting;
     uint32_t send_count;    /* sends that entered and that the other end has not answered */
     uint32_t receive_count; /* receives that entered and have not ended */
     size_t open_count;      /* messages that are not quiet */

@@ -20,7 +20,7 @@ enum { PARTS = 8, PART_SIZE = GPU_SIZE / PARTS };
 
 static void assert_all_retired(const steps *s)
 {
-    cr_assert_null(s->f.te.engine->live_first, "all of them have retired");
+    cr_assert(TAILQ_EMPTY(&s->f.te.engine->live), "all of them have retired");
 }
 
 /* ---- refused copies ---- */
