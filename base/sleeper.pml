@@ -11,7 +11,7 @@
  *                     eventfd; it may wake for another reason, once. VISITED: a thread makes
  *                     progress once while another thread, which armed, sleeps; it takes the wake
  *                     and arms again (fry_embedded_progress, rearm). Full barriers pass the role
- *  MEMBARRIER, FENCE  engine/trace/trace_bell.h, trace_writer.c: recorders have no barrier, and
+ *  MEMBARRIER, FENCE  engine/trace/bell.h, writer.c: recorders have no barrier, and
  *                     the trace file's thread calls membarrier, which ends when each has passed
  *                     one since it began; or they have a fence. Lingering ends by a timeout, at
  *                     any time (that recorders cut it short is left out). A recorder goes on only

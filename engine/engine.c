@@ -51,7 +51,7 @@
 #include "engine/tasks/executor.h"
 #include "engine/tasks/task_pool.h"
 #include "engine/tasks/waiter.h"
-#include "engine/trace/trace_writer.h"
+#include "engine/trace/writer.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -199,7 +199,7 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
     fry_host_options host = {.device_count = options->host_devices,
                              .worker_count = options->host_workers,
                              .inline_copy_bytes = options->inline_copy_bytes,
-                             .notify = {fry_device_has_fired, engine},
+                             .notify = {fry_fired_wake, engine},
                              .gate = fry_test_host_gate,
                              .tracing = &engine->tracing,
                              .clock = &engine->clock};
@@ -208,7 +208,7 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
         return status;
     for (uint32_t i = 0; status == FERRY_OK && i < options->host_devices; i++) {
         ferry_device *device;
-        status = fry_device_attach(engine, fry_host_device(engine->host, i), &device);
+        status = fry_lane_attach(engine, fry_host_device(engine->host, i), &device);
         if (status == FERRY_OK)
             device->host_lane = &device->lanes[0];
     }
@@ -297,7 +297,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->tracing = options->flight_records != 0 ? FRY_SINK_FLIGHT : 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
-    fry_refused_init(engine);
+    fry_refusal_init(engine);
     fry_refused_mark_init(engine);
     engine->nvtx = fry_nvtx_create(&engine->memory);
     if (engine->nvtx != NULL)
@@ -377,7 +377,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     }
     if (status != FERRY_OK)
         goto err_host;
-    fry_trace_writer_attach(engine);
+    fry_writer_attach(engine);
     *engine_p = engine;
     return FERRY_OK;
 
@@ -504,7 +504,7 @@ void ferry_engine_release(ferry_engine *engine)
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine is leaked: it did not shut down");
         return;
     }
-    if (!fry_trace_writer_detach(engine, end_ns)) {
+    if (!fry_writer_detach(engine, end_ns)) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
                      "an engine is leaked: its records were not written to the trace file in time");
         return;

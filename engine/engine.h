@@ -24,7 +24,7 @@
 #include "engine/ground/refusal.h"
 #include "engine/tasks/task_pool.h"
 #include "engine/tasks/waiter_list.h"
-#include "engine/trace/trace_writer.h"
+#include "engine/trace/writer.h"
 #include "gpu/host/host.h"
 
 #include <ferry/ferry.h>
@@ -62,7 +62,7 @@ struct ferry_engine {
     fry_log log;
     int64_t spin_ns, wait_spin_ns;
     size_t inline_copy_bytes;
-    uint32_t device_count; /* grows by fry_device_attach: see fry_device_count */
+    uint32_t device_count; /* grows by fry_lane_attach: see fry_engine_device_count */
     uint32_t stream_count; /* of all devices; written by the thread that attaches one */
     ferry_device devices[FRY_DEVICES_MAX];
     fry_host *host;
@@ -193,20 +193,15 @@ struct ferry_engine {
     fry_context role_context; /* for a loop thread without memory for its own */
     ferry_trace_hooks hooks;
     uint32_t has_hooks;
-    uint64_t unrecorded;      /* records lost because their thread had no ring */
-    fry_trace_seat file_seat; /* its place in the list of the trace file's thread */
-    fry_nvtx *nvtx;           /* ranges of issued operations; NULL: no tool. With the baton */
-    fry_baton ending;         /* the right to run ferry_engine_shutdown */
-    fry_baton dumping;        /* the right to dump */
-    uint32_t stopped;         /* futex: 1 when everything is quiet and the loop has ended */
-    bool ended;               /* shut down to the end */
+    uint64_t unrecorded;       /* records lost because their thread had no ring */
+    fry_writer_seat file_seat; /* its place in the list of the trace file's thread */
+    fry_nvtx *nvtx;            /* ranges of issued operations; NULL: no tool. With the baton */
+    fry_baton ending;          /* the right to run ferry_engine_shutdown */
+    fry_baton dumping;         /* the right to dump */
+    uint32_t stopped;          /* futex: 1 when everything is quiet and the loop has ended */
+    bool ended;                /* shut down to the end */
     ferry_future refused[FRY_REFUSALS]; /* static futures of refused calls, one for each reason */
 };
-
-static inline ferry_engine *fry_engine_of(const ferry_future *future)
-{
-    return (ferry_engine *)future->owner;
-}
 
 /* Passed to the host devices of engines created from now on; tests stop copies with it. */
 extern fry_host_gate fry_test_host_gate;

@@ -26,12 +26,12 @@
 #include "engine/api/send.h"
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/enter.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/node.h"
 #include "engine/graph/room.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/work.h"
 #include "engine/ground/context.h"
@@ -155,13 +155,13 @@ static fry_row_span src_of(const ferry_op *op)
 static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *why_p)
 {
     if (op->kind == FERRY_OP_COPY && op->row_count <= 1)
-        return fry_copy_make(request, &op->dst, &op->src, why_p);
+        return fry_request_copy(request, &op->dst, &op->src, why_p);
     if (op->kind == FERRY_OP_COPY) {
         fry_row_span dst = dst_of(op), src = src_of(op);
-        return fry_copy_make_rows(request, &dst, &src, why_p);
+        return fry_request_copy_rows(request, &dst, &src, why_p);
     }
     if (op->kind == FERRY_OP_CALL)
-        return fry_call_make(request, op->executor, op->fn, op->arg, why_p);
+        return fry_request_call(request, op->executor, op->fn, op->arg, why_p);
     if (op->kind == FERRY_OP_NOP)
         return fry_request_node(request, FERRY_OP_NOP, why_p);
     if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)
@@ -194,7 +194,7 @@ static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_
     if (self->each != NULL)
         self->each[index] = &node->future;
     fry_request_share_large(request, node);
-    fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
     *node_p = node;
     return FRY_TAKEN;
 }
@@ -209,16 +209,16 @@ static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
 {
     ferry_engine *engine = self->request.engine;
     if (!fry_refusal_is_want(why))
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     ferry_op local;
     const ferry_op *op = op_at(self, index, &local);
     fry_request own, *request;
     if (request_of(self, op, &own, &request) != FRY_TAKEN)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
         op->kind == FERRY_OP_RECV ||
-        (op->kind == FERRY_OP_COPY && fry_copy_check_rows(engine, &dst, &src) == FRY_TAKEN);
+        (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FRY_TAKEN);
     if (op->kind == FERRY_OP_RECV)
         dst.row_count = 1;
     return fry_request_refuse_writes(request, engine, why, writes ? &dst : NULL);
@@ -241,7 +241,7 @@ static ferry_future *refuse_all(batch *self, ferry_engine *engine, fry_refusal w
     self->request.engine = engine;
     for (size_t i = 0; i < self->count && (self->each != NULL || fry_refusal_is_want(why)); i++)
         settle_refused(self, i, why);
-    return fry_refused(engine, why);
+    return fry_refusal_future(engine, why);
 }
 
 /* ---- staging ---- */
@@ -273,7 +273,7 @@ static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
     if (why != FRY_TAKEN)
         return why;
     if (may_do_at_once(self, op, request))
-        return fry_copy_check(request->engine, &op->dst, &op->src);
+        return fry_request_check_copy(request->engine, &op->dst, &op->src);
     return make_node(self, index, op, request, node_p);
 }
 
@@ -293,7 +293,7 @@ static bool stage(batch *self)
     }
     if (self->next < self->count)
         return false;
-    fry_trace(self->request.engine, self->node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(self->request.engine, self->node, FERRY_TRACE_SUBMITTED, 0);
     self->entries[self->entry_count++] = (batch_entry){self->count, self->node};
     return true;
 }
@@ -482,6 +482,6 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
                     shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     return &self.node->future;
 }

@@ -36,7 +36,7 @@ static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry
 /* Any open GPU of the engine; NULL: there is none. */
 static fry_device *gpu_of(const ferry_engine *engine)
 {
-    uint32_t count = fry_device_count(engine);
+    uint32_t count = fry_engine_device_count(engine);
     for (uint32_t i = engine->options.host_devices; i < count; i++) {
         if (engine->devices[i].device->ops->memory_is_pinned != NULL)
             return engine->devices[i].device;
@@ -111,7 +111,7 @@ static const char *memory_complaint(const ferry_device *device, const void *memo
                        ops->memory_is_here(device->device, memory, size_bytes)
                    ? NULL
                    : "wrapping memory that is not this device's is refused";
-    uint32_t count = fry_device_count(device->engine);
+    uint32_t count = fry_engine_device_count(device->engine);
     for (uint32_t i = device->engine->options.host_devices; i < count; i++) {
         fry_device *gpu = device->engine->devices[i].device;
         if (gpu->ops->memory_is_off_host != NULL &&
@@ -154,7 +154,7 @@ void ferry_buffer_release(ferry_buffer *buffer)
     fry_engine_retain(engine); /* freeing the buffer may free the engine */
     fry_buffer_unretain(buffer);
     fry_wake(engine);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     fry_engine_unretain(engine, 1);
 }
 

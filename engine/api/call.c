@@ -12,8 +12,8 @@
 #include "engine/ground/refusal.h"
 #include "engine/tasks/executor.h"
 
-fry_node *fry_call_make(fry_request *request, ferry_executor *executor, ferry_call_fn fn, void *arg,
-                        fry_refusal *why_p)
+fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
+                           void *arg, fry_refusal *why_p)
 {
     ferry_engine *engine = request->engine;
     *why_p =
@@ -33,7 +33,7 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
 {
     fry_request request;
     fry_refusal why = fry_request_open(&request, engine, options);
-    fry_node *node = why == FRY_TAKEN ? fry_call_make(&request, executor, fn, arg, &why) : NULL;
+    fry_node *node = why == FRY_TAKEN ? fry_request_call(&request, executor, fn, arg, &why) : NULL;
     if (node == NULL)
         return fry_request_refuse_writes(&request, engine, why, NULL);
     return fry_request_submit(&request, node);

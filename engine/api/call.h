@@ -9,7 +9,7 @@
 extern const fry_op_kind fry_kind_call;
 
 /* Checks a call and makes its node. NULL: *why_p says why, and nothing is left behind. */
-fry_node *fry_call_make(fry_request *request, ferry_executor *executor, ferry_call_fn fn, void *arg,
-                        fry_refusal *why_p);
+fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
+                           void *arg, fry_refusal *why_p);
 
 #endif

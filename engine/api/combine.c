@@ -25,7 +25,7 @@ ferry_future *ferry_engine_drain(ferry_engine *engine)
     fry_request request;
     fry_refusal why = fry_request_open(&request, engine, NULL);
     fry_node *node = why == FRY_TAKEN ? fry_request_node(&request, FERRY_OP_DRAIN, &why) : NULL;
-    return node != NULL ? fry_request_submit(&request, node) : fry_refused(engine, why);
+    return node != NULL ? fry_request_submit(&request, node) : fry_refusal_future(engine, why);
 }
 
 static fry_refusal check(const ferry_engine *engine, ferry_op_kind kind,
@@ -44,13 +44,13 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     fry_request request;
     fry_refusal why = fry_request_open(&request, engine, NULL);
     if (why != FRY_TAKEN)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     why = check(engine, kind, futures, count);
     if (why != FRY_TAKEN)
-        return fry_refused(engine, fry_refuse(engine, why));
+        return fry_refusal_future(engine, fry_refuse(engine, why));
     fry_node *node = fry_request_node(&request, kind, &why);
     if (node == NULL)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     for (size_t i = 0; why == FRY_TAKEN && i < count; i++)
         why = fry_request_add_after(&request, node, futures[i], nature);
     if (why == FRY_TAKEN) {
@@ -60,7 +60,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     if (why == FRY_REFUSED_MAX_EDGES)
         fry_request_lacks_edges(&request, node, futures, count, nature);
     fry_node_discard(engine, request.context, node);
-    return fry_refused(engine, why);
+    return fry_refusal_future(engine, why);
 }
 
 ferry_future *ferry_future_all(ferry_engine *engine, ferry_future *const *futures, size_t count)
@@ -77,18 +77,18 @@ ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *const *future
 static ferry_future *view(ferry_future *future, ferry_op_kind kind, fry_edge_nature nature)
 {
     if (future == NULL)
-        return fry_refused(NULL, FRY_REFUSED_FUTURE_NULL);
+        return fry_refusal_future(NULL, FRY_REFUSED_FUTURE_NULL);
     bool is_static = fry_future_is_static(future);
     fry_refusal of_static =
         is_static && kind != FERRY_OP_QUIET ? fry_refusal_of(future) : FRY_TAKEN;
     ferry_engine *engine = fry_engine_of(future);
     if (engine == NULL)
-        return fry_refused(NULL, of_static);
+        return fry_refusal_future(NULL, of_static);
     fry_refusal why = fry_engine_refusal(engine);
     if (why != FRY_TAKEN)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     if (is_static && kind == FERRY_OP_QUIET)
-        return fry_refused(engine, of_static);
+        return fry_refusal_future(engine, of_static);
     return combine(engine, kind, nature, &future, 1);
 }
 

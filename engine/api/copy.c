@@ -48,7 +48,7 @@ static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_
     if (fry_likely(size_bytes != 0)) {
         fry_node_init_spans(node);
         node->op.copy.stand.lane =
-            fry_lane_between(dst->buffer, src->buffer, fry_copy_plain_bytes(node));
+            fry_lane_between(dst->buffer, src->buffer, fry_node_copy_plain_bytes(node));
     } else { /* the buffers of empty spans mean nothing */
         node->op.copy.dst = node->op.copy.src = NULL;
     }
@@ -65,13 +65,14 @@ make_copy(fry_request *request, const ferry_span *dst, const ferry_span *src, fr
     return node;
 }
 
-fry_refusal fry_copy_check(ferry_engine *engine, const ferry_span *dst, const ferry_span *src)
+fry_refusal fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                   const ferry_span *src)
 {
     return check_copy(engine, dst, src);
 }
 
-fry_node *fry_copy_make(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                        fry_refusal *why_p)
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
+                           fry_refusal *why_p)
 {
     return make_copy(request, dst, src, why_p);
 }
@@ -103,8 +104,8 @@ static bool rows_meet(const fry_rows *dst, const fry_rows *src)
     return false;
 }
 
-fry_refusal fry_copy_check_rows(ferry_engine *engine, const fry_row_span *dst,
-                                const fry_row_span *src)
+fry_refusal fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                   const fry_row_span *src)
 {
     if (dst->first.size_bytes != src->first.size_bytes)
         return fry_refuse(engine, FRY_REFUSED_COPY_SIZES);
@@ -149,11 +150,11 @@ static bool rows_fit(const fry_request *request, size_t count)
                              : count + access_count <= engine->span_count_max;
 }
 
-fry_node *fry_copy_make_rows(fry_request *request, const fry_row_span *dst, const fry_row_span *src,
-                             fry_refusal *why_p)
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, fry_refusal *why_p)
 {
     ferry_engine *engine = request->engine;
-    fry_refusal why = fry_copy_check_rows(engine, dst, src);
+    fry_refusal why = fry_request_check_rows(engine, dst, src);
     if (why == FRY_TAKEN && !rows_fit(request, fry_rows_of(dst).count + fry_rows_of(src).count))
         why = fry_refuse(engine, FRY_REFUSED_ROWS_ROOM);
     fry_node *node = why == FRY_TAKEN ? fry_request_node(request, FERRY_OP_COPY, &why) : NULL;
@@ -192,7 +193,7 @@ ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst, size_t dst_p
     fry_row_span from = {.first = src, .pitch_bytes = src_pitch_bytes, .row_count = row_count};
     fry_request request;
     fry_refusal why = fry_request_open(&request, engine, options);
-    fry_node *node = why == FRY_TAKEN ? fry_copy_make_rows(&request, &to, &from, &why) : NULL;
+    fry_node *node = why == FRY_TAKEN ? fry_request_copy_rows(&request, &to, &from, &why) : NULL;
     if (node == NULL)
         return fry_request_refuse_writes(&request, engine, why, &to);
     return fry_request_submit(&request, node);
@@ -202,7 +203,7 @@ ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst, size_t dst_p
 
 static bool span(const fry_node *node, uint8_t index, fry_use *use)
 {
-    return fry_copy_span(node, index, use);
+    return fry_node_copy_span(node, index, use);
 }
 
 static bool stop(fry_node *node)

@@ -10,14 +10,15 @@
 extern const fry_op_kind fry_kind_copy;
 
 /* Checks a copy. FRY_TAKEN: it is valid. */
-fry_refusal fry_copy_check(ferry_engine *engine, const ferry_span *dst, const ferry_span *src);
-fry_refusal fry_copy_check_rows(ferry_engine *engine, const fry_row_span *dst,
-                                const fry_row_span *src);
+fry_refusal fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                   const ferry_span *src);
+fry_refusal fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                   const fry_row_span *src);
 
 /* Checks a copy and makes its node. NULL: *why_p says why, and nothing is left behind. */
-fry_node *fry_copy_make(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                        fry_refusal *why_p);
-fry_node *fry_copy_make_rows(fry_request *request, const fry_row_span *dst, const fry_row_span *src,
-                             fry_refusal *why_p);
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
+                           fry_refusal *why_p);
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, fry_refusal *why_p);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Devices: finding them, and opening those of modules.
  *
- * An open device is found without a lock: the table never moves and only grows (fry_device_attach).
+ * An open device is found without a lock: the table never moves and only grows (fry_lane_attach).
  * Opening may take as long as a driver takes, so it has a mutex of its own. No callback runs under
  * this mutex, and nothing else takes it except the shutdown, when the graph is quiet and `closing`
  * keeps other openers out.
@@ -69,7 +69,7 @@ static ferry_status refuse(refusal *why, ferry_status status, const char *text)
 
 static ferry_device *find_open(ferry_engine *engine, const char *name)
 {
-    uint32_t count = fry_device_count(engine);
+    uint32_t count = fry_engine_device_count(engine);
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(engine->devices[i].device->name, name) == 0)
             return &engine->devices[i];
@@ -130,7 +130,7 @@ static ferry_status open_backend(ferry_engine *engine, size_t index, refusal *wh
     self->ops = fry_module_find(backend_names[index], &why->text);
     if (self->ops == NULL || self->ops->probe(&why->text) == 0)
         return FERRY_E_NOT_FOUND;
-    fry_backend_options options = {.notify = {fry_device_has_fired, engine},
+    fry_backend_options options = {.notify = {fry_fired_wake, engine},
                                    .log = &engine->log,
                                    .clock = &engine->clock,
                                    .tracing = &engine->tracing};
@@ -177,7 +177,7 @@ static ferry_status show_device(ferry_engine *engine, opened_device *opened,
         return refuse(why, FERRY_E_BUSY, "the device is open with other options");
     if (opened->handle != NULL)
         return FERRY_OK;
-    ferry_status status = fry_device_attach(engine, opened->device, &opened->handle);
+    ferry_status status = fry_lane_attach(engine, opened->device, &opened->handle);
     if (status == FERRY_OK)
         return FERRY_OK;
     return refuse(why, status,
@@ -310,7 +310,7 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
 
 size_t ferry_device_count(const ferry_engine *engine)
 {
-    return fry_engine_check(engine) == FERRY_OK ? fry_device_count(engine) : 0;
+    return fry_engine_check(engine) == FERRY_OK ? fry_engine_device_count(engine) : 0;
 }
 
 ferry_device *ferry_device_at(ferry_engine *engine, size_t index)
@@ -398,7 +398,7 @@ void fry_backends_destroy(ferry_engine *engine)
  * would be a thread switch on a core that has copies to do. In embedded mode nothing moves except
  * in the user's calls, so the thread only wakes.
  */
-void fry_device_has_fired(void *arg)
+void fry_fired_wake(void *arg)
 {
     ferry_engine *engine = arg;
     fry_context *context = engine->embedded ? NULL : fry_context_get(engine);
@@ -410,5 +410,5 @@ void fry_device_has_fired(void *arg)
         fry_fence(); /* pairs with the fence in fry_arm */
         fry_wake(engine);
     }
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
 }

@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 
 /* Called by a device's own thread when something has fired; arg is the engine. */
-void fry_device_has_fired(void *arg);
+void fry_fired_wake(void *arg);
 
 /*
  * Stops the modules' backends, when the graph is quiet. False: one was not quiet by end_ns

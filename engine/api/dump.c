@@ -37,6 +37,6 @@ ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, f
         fry_dump_close(dump);
     }
     fry_baton_give(&engine->dumping);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     return dump != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
 }

@@ -129,7 +129,7 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
         why = check_source(device, source);
     fry_node *node = why == FRY_TAKEN ? fry_request_node(&request, FERRY_OP_EVENT, &why) : NULL;
     if (node == NULL)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     node->op.event = (fry_event_op){{NULL, 0}};
     why = FRY_REFUSED_SHUTDOWN;
     if (!outside_begin(engine))
@@ -162,7 +162,7 @@ err_outside:
     outside_end(engine);
 err_node:
     fry_node_discard(engine, request.context, node);
-    return fry_refused(engine, why);
+    return fry_refusal_future(engine, why);
 }
 
 ferry_future *ferry_event_record(ferry_device *device, void *native_stream)

@@ -42,7 +42,7 @@ static ferry_future *errand_submit(fry_errand *errand)
     fry_members *members = fry_load_acquire(&errand->group->engine->members);
     ferry_future *future = ferry_future_retain((ferry_future *)(void *)errand->promise);
     fry_members_push(members, errand);
-    fry_call_ends(members->engine);
+    fry_late_call_ends(members->engine);
     return future;
 }
 
@@ -134,7 +134,7 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
         *group_p = NULL;
     fry_refusal why = fry_engine_refusal_open(engine);
     if (why != FRY_TAKEN)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     ferry_group_options options;
     if (given == NULL || group_p == NULL)
         why = FRY_REFUSED_JOIN_NULL;
@@ -145,17 +145,17 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
         why = check_join(&options);
     }
     if (why != FRY_TAKEN)
-        return fry_refused(engine, fry_refuse(engine, why));
+        return fry_refusal_future(engine, fry_refuse(engine, why));
     if (options.deadline_ns < 0)
-        return fry_refused(engine, FRY_REFUSED_DEADLINE);
+        return fry_refusal_future(engine, FRY_REFUSED_DEADLINE);
     fry_members *members = fry_members_get(engine);
     ferry_group *group = members != NULL ? fry_membership_create(members, &options) : NULL;
     if (group == NULL)
-        return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
+        return fry_refusal_future(engine, FRY_REFUSED_NO_MEMORY);
     fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &why);
     if (errand == NULL) {
         fry_membership_free(group);
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     }
     *group_p = group;
     return errand_submit(errand);
@@ -176,7 +176,7 @@ static fry_refusal check_group(ferry_group *group)
 
 static ferry_future *refuse(const ferry_group *group, fry_refusal why)
 {
-    return fry_refused(group != NULL ? group->engine : NULL, why);
+    return fry_refusal_future(group != NULL ? group->engine : NULL, why);
 }
 
 ferry_future *ferry_group_leave(ferry_group *group)
@@ -195,7 +195,7 @@ void ferry_group_release(ferry_group *group)
     group->release.group = group;
     fry_engine_retain(engine); /* after a shutdown the push frees the group, and so the engine */
     fry_members_push(fry_load_acquire(&engine->members), &group->release);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     fry_engine_unretain(engine, 1);
 }
 

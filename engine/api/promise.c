@@ -18,17 +18,18 @@ ferry_status ferry_promise_create(ferry_engine *engine, ferry_promise **promise_
     if (status != FERRY_OK || promise_p == NULL)
         return status != FERRY_OK ? status : FERRY_E_INVALID;
     fry_refusal why = fry_promise_make(engine, promise_p);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     return why == FRY_TAKEN ? FERRY_OK : fry_refusal_status(why);
 }
 
 ferry_future *ferry_promise_future(ferry_promise *promise)
 {
     if (promise == NULL)
-        return fry_refused(NULL, FRY_REFUSED_PROMISE_NULL);
+        return fry_refusal_future(NULL, FRY_REFUSED_PROMISE_NULL);
     ferry_engine *engine = fry_engine_of(future_of(promise));
     fry_refusal why = fry_engine_refusal(engine);
-    return why == FRY_TAKEN ? ferry_future_retain(future_of(promise)) : fry_refused(engine, why);
+    return why == FRY_TAKEN ? ferry_future_retain(future_of(promise))
+                            : fry_refusal_future(engine, why);
 }
 
 ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, const char *message)
@@ -48,7 +49,7 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
         return FERRY_E_INVALID;
     }
     if (fry_promise_end(promise, status, "user", message) == FERRY_OK) {
-        fry_call_ends(engine);
+        fry_late_call_ends(engine);
         return FERRY_OK;
     }
     if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
@@ -68,7 +69,7 @@ void ferry_promise_release(ferry_promise *promise)
     ferry_engine *engine = fry_engine_of(future_of(promise));
     if (!fry_future_is_resolved(future_of(promise))) {
         (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
-        fry_call_ends(engine);
+        fry_late_call_ends(engine);
     }
     ferry_future_release(future_of(promise)); /* perhaps the last to keep the engine */
 }

@@ -203,7 +203,7 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
                                         fry_refusal why, const fry_row_span *dst)
 {
     if (!fry_refusal_is_want(why))
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     fry_context *context = request->context; /* NULL: there was no memory for a context */
     if (dst != NULL && !fry_rows_are_empty(dst) && fry_rows_check(engine, dst) == FRY_TAKEN) {
         fry_rows rows = fry_rows_of(dst);
@@ -217,6 +217,6 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
             fry_refused_write(engine, context, &row, why);
         }
     }
-    fry_call_ends(engine);
-    return fry_refused(engine, why);
+    fry_late_call_ends(engine);
+    return fry_refusal_future(engine, why);
 }

@@ -9,8 +9,8 @@
 
 #include "engine/api/spans.h"
 #include "engine/engine.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
@@ -67,9 +67,9 @@ static inline __attribute__((always_inline)) ferry_future *fry_request_submit(fr
     if (fry_unlikely((request->options.after_count | request->options.access_count) >
                      FRY_HOLDING_STEPS))
         fry_request_share_large(request, node);
-    fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(request->engine, request->context, node);
-    fry_call_ends(request->engine);
+    fry_late_call_ends(request->engine);
     return &node->future;
 }
 

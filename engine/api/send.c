@@ -6,9 +6,9 @@
 #include "engine/api/spans.h"
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
@@ -148,9 +148,9 @@ static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group,
     fry_node *node = fry_request_plain_message(engine, context, kind, group, peer, tag, span);
     if (fry_unlikely(node == NULL))
         return NULL;
-    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     return &node->future;
 }
 
@@ -158,7 +158,7 @@ static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer p
                             ferry_span span, const ferry_op_options *options)
 {
     if (group == NULL)
-        return fry_refused(NULL, FRY_REFUSED_GROUP_NULL);
+        return fry_refusal_future(NULL, FRY_REFUSED_GROUP_NULL);
     ferry_future *future = options == NULL ? submit_plain(kind, group, peer, tag, &span) : NULL;
     if (fry_likely(future != NULL))
         return future;

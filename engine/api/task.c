@@ -15,15 +15,15 @@ void ferry_task_run(ferry_task *task)
     if (task == NULL || !fry_task_begin(task, &begun))
         return;
     ferry_engine *engine = begun.engine;
-    fry_call_ends(engine);       /* for functions and waiters that waited for a task */
+    fry_late_call_ends(engine);  /* for functions and waiters that waited for a task */
     if (begun.subject == NULL) { /* revoked: only the task kept the engine */
         fry_engine_unretain(engine, 1);
     } else if (begun.kind == FRY_TASK_WAITER) {
         fry_waiter_call(begun.subject);
     } else {
         fry_node *node = begun.subject;
-        fry_call_run(node);
-        fry_call_ends(engine);
+        fry_task_run_call(node);
+        fry_late_call_ends(engine);
         ferry_future_release(&node->future);
     }
 }

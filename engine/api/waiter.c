@@ -35,7 +35,7 @@ ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
         fry_engine_retain(engine); /* the callback may drop the last other reference */
         fry_fire_waiter(&engine->owner, waiter);
         fry_wake(engine);
-        fry_call_ends(engine);
+        fry_late_call_ends(engine);
         fry_engine_unretain(engine, 1);
     }
     return FERRY_OK;
@@ -64,9 +64,9 @@ bool ferry_waiter_remove(ferry_waiter *waiter)
     if (fry_engine_check(engine) != FERRY_OK)
         return false;
     bool removed = remove_waiter(engine, waiter);
-    if (fry_has_callbacks(engine)) {
+    if (fry_callbacks_are_due(engine)) {
         fry_wake(engine); /* putting the others back may have fired them */
-        fry_call_ends(engine);
+        fry_late_call_ends(engine);
     }
     if (removed)
         ferry_future_release(future);

@@ -12,11 +12,11 @@ ferry_future *ferry_engine_writable(ferry_engine *engine)
 {
     fry_refusal why = fry_engine_refusal_open(engine);
     if (why != FRY_TAKEN)
-        return fry_refused(engine, why);
+        return fry_refusal_future(engine, why);
     fry_context *context = fry_context_get(engine);
     if (context == NULL)
-        return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
+        return fry_refusal_future(engine, FRY_REFUSED_NO_MEMORY);
     fry_node *node = fry_writable_get(engine, context, &why);
-    fry_call_ends(engine);
-    return node != NULL ? &node->future : fry_refused(engine, why);
+    fry_late_call_ends(engine);
+    return node != NULL ? &node->future : fry_refusal_future(engine, why);
 }

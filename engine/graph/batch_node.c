@@ -22,11 +22,11 @@
 #include "engine/graph/batch_count.h"
 #include "engine/graph/cancel.h"
 #include "engine/graph/due.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/refusal.h"
 
@@ -94,7 +94,7 @@ static void cancel(fry_turn *turn, fry_node *own)
 
 static void cancel_member(fry_turn *turn, const fry_node *own, fry_node *member)
 {
-    fry_trace(turn->engine, member, FERRY_TRACE_CANCEL, 0);
+    fry_emit(turn->engine, member, FERRY_TRACE_CANCEL, 0);
     fry_graph_fail(turn, member, FERRY_E_CANCELLED, fry_error_retain(own->op.batch.cancel), true);
 }
 

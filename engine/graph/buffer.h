@@ -107,7 +107,7 @@ static inline bool fry_buffers_can_copy(const ferry_buffer *dst, const ferry_buf
 }
 
 /* Size of a copy; SIZE_MAX for a copy of rows. */
-static inline size_t fry_copy_plain_bytes(const fry_node *node)
+static inline size_t fry_node_copy_plain_bytes(const fry_node *node)
 {
     return node->has_rows ? SIZE_MAX : node->op.copy.size_bytes;
 }
@@ -116,7 +116,7 @@ static inline size_t fry_copy_plain_bytes(const fry_node *node)
  * Whether a copy reads its source when it is issued: from pageable memory, on a lane that a GPU
  * works off (fry_device_ops.small_stream). GPU memory is never pageable.
  */
-static inline bool fry_copy_is_read_now(const fry_node *node)
+static inline bool fry_node_copy_is_read_now(const fry_node *node)
 {
     return node->op.copy.stand.lane->stream->is_polled &&
            fry_load_relaxed(&node->op.copy.src->pages) == FRY_PAGES_PAGEABLE;
@@ -134,7 +134,7 @@ static inline fry_lane *fry_lane_between(ferry_buffer *dst, ferry_buffer *src, s
 }
 
 /* Whether there are unused buffers to free. */
-static inline bool fry_has_frees(const ferry_engine *engine)
+static inline bool fry_frees_are_due(const ferry_engine *engine)
 {
     return !fry_stack_is_empty(&engine->frees) || fry_load_relaxed(&engine->frees_left) != NULL;
 }

@@ -4,10 +4,10 @@
 
 #include "engine/engine.h"
 #include "engine/graph/due.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 
 void fry_cancel_node(fry_turn *turn, fry_node *node)
@@ -30,7 +30,7 @@ size_t fry_cancel_requested(fry_turn *turn)
         fry_node *node = FRY_CONTAINER(item, fry_node, request_link);
         item = item->next;
         count++;
-        fry_trace(engine, node, FERRY_TRACE_CANCEL, 0);
+        fry_emit(engine, node, FERRY_TRACE_CANCEL, 0);
         const fry_op_kind *kind = fry_kind(engine, node);
         if (kind->cancel != NULL)
             kind->cancel(turn, node);

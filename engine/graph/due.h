@@ -8,8 +8,8 @@
 #define FRY_ENGINE_GRAPH_DUE_H
 
 #include "engine/engine.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 
 /* Behind which node the next one comes in the queue of ready nodes. */
@@ -47,7 +47,7 @@ static inline void fry_graph_let_go_behind(fry_turn *turn, fry_link *before, fry
     if (fry_node_unhold(node) == 0) {
         fry_join_name_last(node, from);
         if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
-            fry_trace(turn->engine, node, FERRY_TRACE_READY, from->future.id);
+            fry_emit(turn->engine, node, FERRY_TRACE_READY, from->future.id);
         fry_graph_schedule_behind(turn, before, node);
     }
 }

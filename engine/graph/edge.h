@@ -136,7 +136,7 @@ static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane 
     return count;
 }
 
-static inline void fry_device_waits_add(fry_node *to, uint32_t count)
+static inline void fry_node_add_device_waits(fry_node *to, uint32_t count)
 {
     to->device_waits = (to->device_waits + count) & 0x3f;
 }
@@ -157,7 +157,7 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
     }
     if (to->op.stand.lane == NULL) /* a definition: its first predecessor says where */
         to->op.stand.lane = fry_node_stand(edge->from, 0).lane;
-    fry_device_waits_add(to, fry_stands_elsewhere(edge->from, to->op.stand.lane));
+    fry_node_add_device_waits(to, fry_stands_elsewhere(edge->from, to->op.stand.lane));
 }
 
 /* Moves the wait back to the graph, because the successor was not issued. */
@@ -165,7 +165,7 @@ static inline void fry_edge_take_from_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
     if (!fry_node_is_join(to))
-        fry_device_waits_add(to, 0u - fry_stands_elsewhere(edge->from, to->op.stand.lane));
+        fry_node_add_device_waits(to, 0u - fry_stands_elsewhere(edge->from, to->op.stand.lane));
     if (fry_edge_is_counted(edge))
         to->unconfirmed--;
     fry_edge_hold(edge);

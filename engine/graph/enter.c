@@ -14,6 +14,7 @@
 #include "engine/graph/deadline.h"
 #include "engine/graph/due.h"
 #include "engine/graph/edge.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/entering.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/hazard.h"
@@ -24,7 +25,6 @@
 #include "engine/graph/node.h"
 #include "engine/graph/room.h"
 #include "engine/graph/stock.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
@@ -46,9 +46,9 @@ static bool copy_at_once(fry_turn *turn, fry_node *node)
         node->refusal != FERRY_OK || !may_copy_at_once(turn, &node->op.copy) ||
         !fry_lane_copy_inline(node))
         return false;
-    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);
-    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
     fry_graph_complete(turn, node);
     return true;
 }
@@ -199,7 +199,7 @@ static void enter_end(fry_turn *turn, fry_node *node)
         fry_live_stamp(turn, node);
     if (fry_node_holding(node) == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
-            fry_trace(engine, node, FERRY_TRACE_READY, 0);
+            fry_emit(engine, node, FERRY_TRACE_READY, 0);
         fry_graph_step(turn, node);
     }
 }

@@ -20,6 +20,7 @@
 #include "engine/graph/deadline.h"
 #include "engine/graph/due.h"
 #include "engine/graph/edge.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/hazard.h"
 #include "engine/graph/join.h"
 #include "engine/graph/kind.h"
@@ -28,7 +29,6 @@
 #include "engine/graph/node.h"
 #include "engine/graph/park.h"
 #include "engine/graph/stuck.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 
@@ -44,7 +44,7 @@ static inline void set_state(fry_turn *turn, fry_node *node, fry_node_state stat
     };
     fry_store_release(&node->state, (uint8_t)state); /* pairs with the look in event.c */
     if (state >= FRY_NODE_ISSUED)
-        fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
+        fry_emit(turn->engine, node, (ferry_trace_what)what[state], 0);
 }
 
 /* A predecessor that the node overtook on its device has ended. */
@@ -219,7 +219,7 @@ static void release_drain(fry_turn *turn)
     fry_node *first = TAILQ_FIRST(&turn->engine->live);
     if (first != NULL && first->kind == FERRY_OP_DRAIN && fry_node_holding(first) != 0) {
         fry_node_set_holding(first, 0);
-        fry_trace(turn->engine, first, FERRY_TRACE_READY, 0);
+        fry_emit(turn->engine, first, FERRY_TRACE_READY, 0);
         fry_graph_schedule(turn, first);
     }
 }

@@ -41,6 +41,7 @@
 #include "engine/graph/node.h"
 #include "engine/graph/segment.h"
 #include "engine/graph/turn.h"
+#include "engine/ground/ground.h"
 
 extern const fry_op_kind fry_kind_join;
 

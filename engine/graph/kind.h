@@ -16,6 +16,7 @@
 
 #include "engine/engine.h"
 #include "engine/graph/node.h"
+#include "engine/ground/ground.h"
 
 enum fry_kind_traits {
     /* Once issued it stands in a device's stream, at op.stand, and fires there in its turn. */

@@ -7,12 +7,12 @@
 
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/look.h"
 #include "engine/graph/node.h"
 #include "engine/graph/park.h"
 #include "engine/graph/ready_queue.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 
 #define STREAMS_MAX 65535 /* in a trace record that index means none */
@@ -282,7 +282,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
     fry_copy_op *op = &node->op.copy;
     if (fry_unlikely(op->stand.lane->is_lost)) /* another may serve by now */
-        op->stand.lane = fry_lane_between(op->dst, op->src, fry_copy_plain_bytes(node));
+        op->stand.lane = fry_lane_between(op->dst, op->src, fry_node_copy_plain_bytes(node));
     fry_lane *main = op->stand.lane, *lane = main;
     fry_waits waits;
     waits.count = 0;
@@ -295,7 +295,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     copy_of(&copy, node);
     if (lane->in_flight == 0 && waits.count == 0 && ops->copy_inline(stream, &copy)) {
         fry_graph_issued(turn, node);
-        fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+        fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
         fry_graph_complete(turn, node);
         return;
     }
@@ -308,7 +308,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
         return;
     }
     fry_fault fault;
-    copy.is_read_now = fry_copy_is_read_now(node);
+    copy.is_read_now = fry_node_copy_is_read_now(node);
     ferry_status status =
         ops->copy(stream, &copy, waits.events, waits.count, &op->stand.sequence, &fault);
     if (fry_unlikely(status != FERRY_OK)) {
@@ -355,9 +355,9 @@ static void trace_fired(fry_turn *turn, const fry_lane *lane, const fry_node *no
 {
     fry_stream *stream = lane->stream;
     if (node->kind == FERRY_OP_COPY)
-        fry_trace_emit_begun(turn->engine, node,
-                             stream->device->ops->begun_ns(stream, node->op.copy.stand.sequence));
-    fry_trace_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
+        fry_emit_begun(turn->engine, node,
+                       stream->device->ops->begun_ns(stream, node->op.copy.stand.sequence));
+    fry_emit_now(turn->engine, node, FERRY_TRACE_FIRED, 0);
 }
 
 /* The lane's head has fired. False: it has failed, and only the loop may say so. */
@@ -457,7 +457,7 @@ static uint32_t depth_of(const ferry_engine *engine, const fry_stream *stream)
  * Any thread reads the table below device_count. So the store of device_count comes last (release),
  * and the table never moves.
  */
-ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p)
+ferry_status fry_lane_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p)
 {
     uint32_t index = engine->device_count, count = 0, parked = 0;
     for (fry_stream *stream; (stream = device->ops->stream_at(device, count)) != NULL; count++)
@@ -489,7 +489,7 @@ ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_d
                                             .lane_bytes = lane_bytes};
     if (handle_p != NULL)
         *handle_p = &engine->devices[index];
-    fry_store_release(&engine->device_count, index + 1); /* pairs with fry_device_count */
+    fry_store_release(&engine->device_count, index + 1); /* pairs with fry_engine_device_count */
     return FERRY_OK;
 }
 

@@ -53,7 +53,7 @@ struct ferry_device {
  * any thread, not with the baton. FERRY_OK sets *handle_p (which may be NULL). FERRY_E_AGAIN: there
  * are FRY_DEVICES_MAX devices or 65535 streams; FERRY_E_NO_MEMORY. Then nothing has changed.
  */
-ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p);
+ferry_status fry_lane_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p);
 
 /* Frees what was attached, but not the devices, which are destroyed later. */
 void fry_devices_detach(ferry_engine *engine);

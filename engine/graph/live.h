@@ -15,7 +15,7 @@
  * Adds to the number of objects in the graph: operations, promises, writers and readers of
  * segments.
  */
-static inline void fry_load_add(ferry_engine *engine, int64_t count)
+static inline void fry_live_load_add(ferry_engine *engine, int64_t count)
 {
     fry_store_relaxed(&engine->load, engine->load + count);
 }
@@ -32,7 +32,7 @@ static inline fry_node *fry_live_before(const fry_node *node)
 
 static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
 {
-    fry_load_add(engine, -1);
+    fry_live_load_add(engine, -1);
     if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
         engine->dump_node = TAILQ_NEXT(node, live);
         engine->dump_edge = NULL;
@@ -46,7 +46,7 @@ static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
 static inline void fry_live_enter(ferry_engine *engine, fry_node *node)
 {
     TAILQ_INSERT_TAIL(fry_live_list_of(engine, node), node, live);
-    fry_load_add(engine, 1);
+    fry_live_load_add(engine, 1);
     node->flags |= FRY_NODE_LIVE;
     fry_store_relaxed(&node->state, FRY_NODE_WAITING);
 }

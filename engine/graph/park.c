@@ -29,8 +29,8 @@
  * the same outside lane; `behind` says up to which event, and its own latest event includes that.
  *
  * *A copy whose source is read as it is issued waits for nothing on its device*, except for what
- * stands before it in its own lane, which only writes to GPUs (fry_copy_is_read_now). Its other
- * edges are held on the host, as by 3.
+ * stands before it in its own lane, which only writes to GPUs (fry_node_copy_is_read_now). Its
+ * other edges are held on the host, as by 3.
  *
  * So if the program makes an event fire only after it has seen some copy finish, the event does not
  * keep that copy from finishing, unless the copy was ordered after the event.
@@ -92,7 +92,7 @@ bool fry_lane_can_wait_for(const fry_node *from, const fry_node *to, fry_edge_na
     if (own == NULL)
         return false;
     fry_stream *stream = own->stream;
-    bool is_read_now = fry_copy_is_read_now(to);
+    bool is_read_now = fry_node_copy_is_read_now(to);
     uint8_t waits = to->device_waits;
     for (size_t i = 0; i < fry_node_stand_count(from); i++) {
         const fry_lane *lane = fry_node_stand(from, i).lane;
@@ -150,7 +150,7 @@ static bool add_event(const fry_node *node, fry_stand stand, fry_waits *waits)
 {
     fry_stream *stream = node->op.copy.stand.lane->stream, *other = stand.lane->stream;
     fry_outside_event outside = outside_of(stand);
-    if (stream != other && fry_unlikely(fry_copy_is_read_now(node)))
+    if (stream != other && fry_unlikely(fry_node_copy_is_read_now(node)))
         return false; /* what the copy reads may yet be written there */
     if (fry_unlikely(outside.lane != NULL)) {
         if (waits->outside.lane == NULL)

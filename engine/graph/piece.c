@@ -166,7 +166,7 @@ void fry_piece_add_reader(fry_turn *turn, fry_segment *piece, fry_node *node)
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader;
     node->reads = reader;
-    fry_load_add(turn->engine, 1);
+    fry_live_load_add(turn->engine, 1);
 }
 
 void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader)
@@ -184,7 +184,7 @@ void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader)
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader->node_previous;
     reader->piece->reader_count--;
-    fry_load_add(turn->engine, -1);
+    fry_live_load_add(turn->engine, -1);
     fry_pool_give(&turn->engine->readers, &turn->context->readers, reader);
 }
 
@@ -276,7 +276,7 @@ bool fry_piece_enter_alone(fry_turn *turn, fry_node *node, const fry_use *use)
     } else {
         node->listed = piece;
     }
-    fry_load_add(turn->engine, 1);
+    fry_live_load_add(turn->engine, 1);
     return true;
 
 not_alone:
@@ -309,7 +309,7 @@ bool fry_piece_leave_alone(fry_turn *turn, fry_node *node)
         fry_pool_give(&turn->engine->readers, &turn->context->readers, node->reads);
     node->reads = NULL;
     node->listed = NULL;
-    fry_load_add(turn->engine, -1);
+    fry_live_load_add(turn->engine, -1);
     fry_piece_detach(piece);
     fry_segment_give(turn, piece);
     return true;

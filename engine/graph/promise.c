@@ -10,12 +10,12 @@
 
 #include "engine/engine.h"
 #include "engine/graph/cancel.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/graph/room.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/callbacks.h"
 #include "engine/ground/context.h"
@@ -42,7 +42,7 @@ fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
     if (node == NULL)
         return why;
     node->op.promise.value = NULL;
-    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
     *promise_p = (ferry_promise *)(void *)node;
     return FRY_TAKEN;
@@ -81,7 +81,7 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
     fry_context *context = fry_context_get(engine);
     if (fry_exchange(&node->outside, FRY_OUTSIDE_RESOLVED) == FRY_OUTSIDE_ENTERED)
         fry_turn_push(engine, context, node);
-    if (fry_has_callbacks(engine))
+    if (fry_callbacks_are_due(engine))
         fry_wake(engine);
     return FERRY_OK;
 }

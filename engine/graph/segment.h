@@ -56,7 +56,7 @@ static inline void fry_segment_list(fry_turn *turn, fry_segment *segment, fry_no
     if (segment->next != NULL)
         segment->next->previous = segment;
     node->listed = segment;
-    fry_load_add(turn->engine, 1);
+    fry_live_load_add(turn->engine, 1);
 }
 
 static inline void fry_segment_unlist(fry_turn *turn, fry_segment *segment)
@@ -68,7 +68,7 @@ static inline void fry_segment_unlist(fry_turn *turn, fry_segment *segment)
     if (segment->next != NULL)
         segment->next->previous = segment->previous;
     segment->node = NULL;
-    fry_load_add(turn->engine, -1);
+    fry_live_load_add(turn->engine, -1);
 }
 
 /* Whether no other segment names its node. */

@@ -75,7 +75,7 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         if (!turn->is_loop) { /* the loop does the rest itself before it sleeps */
             if (fry_unlikely(turn->wake))
                 engine->loop_wanted = true; /* the loop may be awake and about to sleep */
-            wake = wake || fry_has_callbacks(engine) || fry_has_frees(engine);
+            wake = wake || fry_callbacks_are_due(engine) || fry_frees_are_due(engine);
         }
         bool spent = done >= budget || engine->starved;
         count_steps(turn);

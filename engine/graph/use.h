@@ -5,6 +5,7 @@
 
 #include "engine/graph/kind.h"
 #include "engine/graph/node.h"
+#include "engine/ground/ground.h"
 
 /* The pitch of a single row is not read. */
 static inline void fry_use_set(fry_use *use, ferry_buffer *buffer, size_t offset, size_t size_bytes,
@@ -18,7 +19,7 @@ static inline void fry_use_set(fry_use *use, ferry_buffer *buffer, size_t offset
 }
 
 /* A copy's source, then its destination; with rows these are uses. */
-static inline bool fry_copy_span(const fry_node *node, uint8_t index, fry_use *use)
+static inline bool fry_node_copy_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     const fry_copy_op *copy = &node->op.copy;
     if (node->has_rows || copy->size_bytes == 0)
@@ -34,7 +35,7 @@ static inline bool fry_copy_span(const fry_node *node, uint8_t index, fry_use *u
 static inline bool fry_node_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     if (fry_likely(node->kind == FERRY_OP_COPY))
-        return fry_copy_span(node, index, use);
+        return fry_node_copy_span(node, index, use);
     const fry_op_kind *kind = fry_kind(fry_engine_of(&node->future), node);
     return kind->span != NULL && kind->span(node, index, use);
 }

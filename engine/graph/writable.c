@@ -3,10 +3,10 @@
 #include "engine/graph/writable.h"
 
 #include "engine/engine.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/node.h"
 #include "engine/graph/promise.h"
 #include "engine/graph/room.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
@@ -57,7 +57,7 @@ static fry_node *pending_writable(ferry_engine *engine, fry_context *context, fr
     if (node == NULL)
         return NULL;
     node->label = "writable";
-    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_emit(engine, node, FERRY_TRACE_SUBMITTED, 0);
     engine->writable = node;
     *made_p = node;
     return node;

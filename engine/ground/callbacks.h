@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 
 /* Whether waiters have been fired or could be posted. Any thread. */
-static inline bool fry_has_callbacks(const ferry_engine *engine)
+static inline bool fry_callbacks_are_due(const ferry_engine *engine)
 {
     return fry_load_seq_cst(&engine->fired.top) != NULL ||
            fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);

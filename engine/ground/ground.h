@@ -8,6 +8,11 @@
 
 #include "engine/engine.h"
 
+static inline ferry_engine *fry_engine_of(const ferry_future *future)
+{
+    return (ferry_engine *)future->owner;
+}
+
 /* ---- may it be used ---- */
 
 extern uint64_t fry_fork_generation;
@@ -53,7 +58,7 @@ static inline fry_refusal fry_engine_refusal_open(const ferry_engine *engine)
 }
 
 /* Number of devices that are visible: acquire, so the devices are complete. Any thread. */
-static inline uint32_t fry_device_count(const ferry_engine *engine)
+static inline uint32_t fry_engine_device_count(const ferry_engine *engine)
 {
     return fry_load_acquire(&engine->device_count);
 }

@@ -26,7 +26,7 @@ fry_error *fry_refusal_error(fry_refusal why)
     return &errors[why];
 }
 
-void fry_refused_init(ferry_engine *engine)
+void fry_refusal_init(ferry_engine *engine)
 {
     for (size_t i = 0; i < FRY_REFUSALS; i++) {
         engine->refused[i] = refused_without_engine[i];
@@ -40,7 +40,7 @@ fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why)
     return why;
 }
 
-ferry_future *fry_refused(ferry_engine *engine, fry_refusal why)
+ferry_future *fry_refusal_future(ferry_engine *engine, fry_refusal why)
 {
     if (engine == NULL || why == FRY_REFUSED_FORKED)
         return &refused_without_engine[why];

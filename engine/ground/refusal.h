@@ -160,13 +160,13 @@ static inline fry_refusal fry_refusal_of_want(ferry_status status, fry_refusal a
 /* ---- futures that failed at submit ---- */
 
 /* Sets up the engine's static futures, before any other call of the engine. */
-void fry_refused_init(ferry_engine *engine);
+void fry_refusal_init(ferry_engine *engine);
 
 /* Logs the reason, and returns it. */
 fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why);
 
 /* A reference, for the caller, to the static future of a reason; engine may be NULL. */
-ferry_future *fry_refused(ferry_engine *engine, fry_refusal why);
+ferry_future *fry_refusal_future(ferry_engine *engine, fry_refusal why);
 
 /* The reason of a static future. */
 fry_refusal fry_refusal_of(const ferry_future *future);

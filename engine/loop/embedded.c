@@ -115,7 +115,7 @@ static void nudge(ferry_engine *engine, const fry_baton *given)
 static bool callbacks_are_due(const ferry_engine *engine)
 {
     const fry_members *members = fry_load_acquire(&engine->members);
-    return fry_is_due(engine) || fry_has_callbacks(engine) ||
+    return fry_is_due(engine) || fry_callbacks_are_due(engine) ||
            (members != NULL && fry_load_relaxed(&members->has_callbacks) != 0);
 }
 
@@ -289,9 +289,9 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
     int64_t timer_ns = fry_sources_next_ns(engine);
     (void)fry_turn_end(&turn, 1);
-    fry_call_ends(engine);
-    if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
-        fry_load_acquire(&engine->requests.top) != NULL || fry_has_frees(engine) ||
+    fry_late_call_ends(engine);
+    if (work || fry_callbacks_are_due(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
+        fry_load_acquire(&engine->requests.top) != NULL || fry_frees_are_due(engine) ||
         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) ||
         fry_load_acquire(&engine->room_came) != 0)
         return 0;

@@ -174,7 +174,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     status = engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
                               : wait_threaded(engine, future, timeout_ns);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     (void)pthread_setcancelstate(cancel_state, NULL);
     return status;
 }
@@ -209,6 +209,6 @@ ferry_status ferry_future_cancel(ferry_future *future)
     (void)fry_fetch_add(&future->references, 1); /* for the stack of requests */
     fry_stack_push(&engine->requests, &node->request_link);
     fry_wake(engine);
-    fry_call_ends(engine);
+    fry_late_call_ends(engine);
     return FERRY_OK;
 }

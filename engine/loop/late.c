@@ -2,7 +2,7 @@
 /*
  * After the stop there is no loop. A call that causes work then (a callback on a resolved future, a
  * buffer's last reference, a submit that began before the shutdown and is refused) does that work
- * before it returns: fry_call_ends is the last step of such a call. Each of the engine's own
+ * before it returns: fry_late_call_ends is the last step of such a call. Each of the engine's own
  * threads does the same after it has reported something.
  *
  * Nothing is left behind. The visitor publishes the work, passes a full barrier, then looks whether
@@ -30,11 +30,11 @@
 /* Without the role, after a full barrier: whether a tick would find something to do. */
 static bool is_left_over(const ferry_engine *engine)
 {
-    if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
+    if (fry_callbacks_are_due(engine) || fry_load_relaxed(&engine->has_due) != 0)
         return true;
     const fry_members *members = fry_load_acquire(&engine->members);
     bool for_the_graph = (members != NULL && fry_members_have_work(members)) ||
-                         !fry_stack_is_empty(&engine->requests) || fry_has_frees(engine) ||
+                         !fry_stack_is_empty(&engine->requests) || fry_frees_are_due(engine) ||
                          !fry_stack_is_empty(&engine->inbox) ||
                          fry_load_relaxed(&engine->work_left) != 0 ||
                          fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);

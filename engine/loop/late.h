@@ -15,7 +15,7 @@ void fry_late_work(ferry_engine *engine);
  * For the end of a public call that may have left something for the loop. The load is seq_cst and
  * follows a full barrier, which follows publishing what is left: see late.c.
  */
-static inline void fry_call_ends(ferry_engine *engine)
+static inline void fry_late_call_ends(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_seq_cst(&engine->closing) != 0))
         fry_late_work(engine);

@@ -19,13 +19,13 @@
 #include "engine/graph/batch_node.h"
 #include "engine/graph/buffer.h"
 #include "engine/graph/cancel.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/join.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/look.h"
 #include "engine/graph/node.h"
 #include "engine/graph/ready_queue.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/work.h"
 #include "engine/graph/writable.h"
@@ -72,7 +72,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
             done += fry_expire_due(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
-        if (fry_has_frees(engine))
+        if (fry_frees_are_due(engine))
             frees = fry_buffers_forget(&turn, budget);
         flight_is_due = engine->flight_due != 0;
         watchdog_is_due = fry_watchdog_is_due(engine);
@@ -93,7 +93,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     if (fry_unlikely(fry_load_relaxed(&engine->room_came) != 0))
         done += fry_room_look(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
-        done += !fry_trace_pump(engine);
+        done += !fry_observe_pump(engine);
     if (with_callbacks)
         done += fry_run_callbacks(engine, budget);
     done += fry_tasks_stock(engine);
@@ -203,7 +203,7 @@ bool fry_arm(ferry_engine *engine)
     if (rest.idle)
         rest.again_ns = fry_sources_again_ns(engine, rest.has_looked);
     bool idle = rest.idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
-                !fry_has_frees(engine) && fry_load_seq_cst(&engine->inbox.top) == NULL &&
+                !fry_frees_are_due(engine) && fry_load_seq_cst(&engine->inbox.top) == NULL &&
                 !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
                 fry_load_seq_cst(&engine->room_came) == 0 && set_timer(engine, &rest);
     if (!idle)
@@ -226,8 +226,8 @@ static bool nothing_left(ferry_engine *engine)
         return false;
     bool nothing = is_idle_locked(engine) && engine->stop_graph && may_stop_locked(engine);
     (void)fry_turn_end(&turn, 1);
-    return nothing && !fry_is_due(engine) && !fry_has_callbacks(engine) &&
-           fry_load_seq_cst(&engine->requests.top) == NULL && !fry_has_frees(engine);
+    return nothing && !fry_is_due(engine) && !fry_callbacks_are_due(engine) &&
+           fry_load_seq_cst(&engine->requests.top) == NULL && !fry_frees_are_due(engine);
 }
 
 bool fry_loop_try_stop(ferry_engine *engine)
@@ -239,7 +239,7 @@ bool fry_loop_try_stop(ferry_engine *engine)
          * Another thread may have recorded the end of an operation since the tick looked. It has
          * given the baton back by now, and nothing that is left can record another end.
          */
-        if (!fry_trace_pump(engine) || !nothing_left(engine)) /* hooks may have left work */
+        if (!fry_observe_pump(engine) || !nothing_left(engine)) /* hooks may have left work */
             return false;
     }
     fry_store_seq_cst(&engine->asleep, FRY_STOPPED);

@@ -56,7 +56,7 @@ static void *loop_thread(void *arg)
             break;
         if (engine->spin_ns != 0)
             spin(engine);
-        if (fry_arm(engine) && !fry_is_due(engine) && !fry_has_callbacks(engine)) {
+        if (fry_arm(engine) && !fry_is_due(engine) && !fry_callbacks_are_due(engine)) {
             (void)fry_poller_wait(&engine->poller, -1);
             times = 0;
         } else {

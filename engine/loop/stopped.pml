@@ -4,9 +4,9 @@
  *
  *  visitor    a thread whose call causes work for the loop: publishes it and wakes the loop if
  *             there is one. If the engine closes and the loop has stopped, the thread does the work
- *             if it can have the role: fry_call_ends and fry_late_work of engine/loop/late.c. The
- *             caller's work takes only the role (a waiter to call), the freer's the baton too (a
- *             buffer to free, a cancel)
+ *             if it can have the role: fry_late_call_ends and fry_late_work of engine/loop/late.c.
+ *             The caller's work takes only the role (a waiter to call), the freer's the baton too
+ *             (a buffer to free, a cancel)
  *  straggler  takes only the baton; its call ends after the give: fry_turn_end of
  *             engine/graph/turn.c, ferry_engine_release
  *  loop       has the role, and stops at some time after the engine closes: the end of loop_thread,

@@ -63,7 +63,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     bool is_over = fry_future_is_resolved(future);
     if (!is_over && errand->sort == FRY_ERRAND_JOIN)
         group->join = errand;
-    fry_future_listen(future, &errand->waiter); /* the loop calls the waiter, not this function */
+    fry_waiter_listen(future, &errand->waiter); /* the loop calls the waiter, not this function */
     if (errand->sort == FRY_ERRAND_JOIN) {
         fry_membership_begin(members, group, is_over);
     } else if (is_over) {

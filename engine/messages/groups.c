@@ -381,7 +381,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
                              .rank = options->rank,
                              .device_count = options->device_count != 0
                                                  ? options->device_count
-                                                 : fry_device_count(group->engine),
+                                                 : fry_engine_device_count(group->engine),
                              .place = options->place,
                              .endpoint = endpoint,
                              .lease_ns = options->lease_ns,

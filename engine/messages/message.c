@@ -19,11 +19,11 @@
 
 #include "engine/engine.h"
 #include "engine/graph/due.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/use.h"
 #include "engine/ground/context.h"
@@ -147,7 +147,7 @@ static void message_quiet(void *arg, fry_message *message)
     give(turn, transfer);
     if (node == NULL)
         return;
-    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
     fry_graph_complete(turn, node);
 }
 
@@ -164,7 +164,7 @@ static void message_untouched(void *arg, fry_message *message)
     if (node == NULL)
         return;
     part(transfer);
-    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
     fry_graph_complete(turn, node);
 }
 
@@ -182,7 +182,7 @@ static void message_done(void *arg, fry_message *message)
     if (fry_unlikely(node == NULL))
         return;
     node->op.message.transfer = NULL;
-    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
     fry_graph_complete(turn, node);
 }
 
@@ -350,7 +350,7 @@ static bool entered(fry_turn *turn, fry_node *node, bool may_start)
     }
     fry_node_set_holding(node, 0);
     fry_live_stamp(turn, node);
-    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     enter_and_start(turn, node);
     return true;
 }

@@ -371,7 +371,7 @@ static size_t dump_bytes(size_t lane_count)
 fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t promise_limit,
                         uint64_t node_limit)
 {
-    uint32_t device_count = fry_device_count(engine);
+    uint32_t device_count = fry_engine_device_count(engine);
     size_t lane_count = 0;
     for (uint32_t i = 0; i < device_count; i++)
         lane_count += engine->devices[i].lane_count;

@@ -46,5 +46,5 @@ const char *fry_dump_reason_name(uint8_t reason)
 
 const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device)
 {
-    return device < fry_device_count(engine) ? engine->devices[device].device->name : "";
+    return device < fry_engine_device_count(engine) ? engine->devices[device].device->name : "";
 }

@@ -7,7 +7,7 @@
 #include "engine/ground/refusal.h"
 
 ferry_executor fry_inline_executor = {.struct_size = sizeof fry_inline_executor};
-ferry_executor fry_loop_executor = {.struct_size = sizeof fry_loop_executor};
+ferry_executor fry_executor_of_loop = {.struct_size = sizeof fry_executor_of_loop};
 
 ferry_executor *ferry_executor_inline(void)
 {
@@ -16,12 +16,12 @@ ferry_executor *ferry_executor_inline(void)
 
 ferry_executor *ferry_executor_loop(void)
 {
-    return &fry_loop_executor;
+    return &fry_executor_of_loop;
 }
 
 bool fry_executor_is_whole(const ferry_executor *executor)
 {
-    if (executor == NULL || executor == &fry_inline_executor || executor == &fry_loop_executor)
+    if (executor == NULL || executor == &fry_inline_executor || executor == &fry_executor_of_loop)
         return true;
     if (fry_likely(executor->struct_size == sizeof *executor))
         return executor->post != NULL;

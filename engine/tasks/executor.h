@@ -13,14 +13,14 @@ bool fry_executor_is_whole(const ferry_executor *executor);
 fry_refusal fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
 
 /* Marks for the loop's thread; never posted to. */
-extern ferry_executor fry_inline_executor, fry_loop_executor;
+extern ferry_executor fry_inline_executor, fry_executor_of_loop;
 
 /* The executor for code that names this one (NULL: none). NULL: the loop. */
 static inline ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor)
 {
     if (executor == NULL)
         executor = fry_load_relaxed(&engine->executor);
-    return executor != &fry_loop_executor ? executor : NULL;
+    return executor != &fry_executor_of_loop ? executor : NULL;
 }
 
 #endif

@@ -6,10 +6,10 @@
 #include "engine/tasks/task.h"
 
 #include "engine/engine.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/node.h"
 #include "engine/graph/ready_queue.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/ground.h"
 #include "engine/tasks/task_pool.h"
@@ -28,12 +28,12 @@ static fry_error *call_error(const fry_node *node, int result)
  * On the loop or a thread that the executor chose. The reference taken in issue_call keeps the
  * node; the caller releases it.
  */
-void fry_call_run(fry_node *node)
+void fry_task_run_call(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
     if (fry_cas(&node->outside, &not_begun, FRY_CALL_BEGUN)) {
-        fry_trace(engine, node, FERRY_TRACE_BEGUN, 0);
+        fry_emit(engine, node, FERRY_TRACE_BEGUN, 0);
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
         node->refusal = (int16_t)(is_status ? result : FERRY_E_FAILED);
@@ -54,7 +54,7 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
         calls = calls->next; /* running it reuses the link */
         const fry_call_op *call = &node->op.call;
         if (call->executor == NULL) {
-            fry_call_run(node);
+            fry_task_run_call(node);
             ferry_future_release(&node->future);
         } else {
             fry_task_post(call->executor, call->task, FRY_TASK_CALL, node, node->future.id);

@@ -17,6 +17,6 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
  * Runs a function in the calling thread, which its executor chose; the caller then releases the
  * reference that kept the node.
  */
-void fry_call_run(fry_node *node);
+void fry_task_run_call(fry_node *node);
 
 #endif

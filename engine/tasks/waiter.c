@@ -182,7 +182,7 @@ size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
     return in_line + others;
 }
 
-void fry_future_listen(ferry_future *future, ferry_waiter *waiter)
+void fry_waiter_listen(ferry_future *future, ferry_waiter *waiter)
 {
     fry_store_relaxed(&waiter->private_.state, FRY_WAITER_LISTED);
     fry_store_relaxed(&waiter->private_.future, ferry_future_retain(future));

@@ -7,7 +7,7 @@
 #include "engine/tasks/waiter_list.h"
 
 /* Like ferry_future_on_ready, on the loop, for a new and valid waiter. */
-void fry_future_listen(ferry_future *future, ferry_waiter *waiter);
+void fry_waiter_listen(ferry_future *future, ferry_waiter *waiter);
 
 /*
  * Calls or posts waiters whose futures have resolved: at most `budget`, and all inline ones.

@@ -69,7 +69,7 @@ static bool pump_ring(ferry_engine *engine, fry_context *context)
     }
 }
 
-bool fry_trace_pump(ferry_engine *engine)
+bool fry_observe_pump(ferry_engine *engine)
 {
     bool is_all = true;
     fry_callback_frame frame;

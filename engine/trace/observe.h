@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 
 /* Shows the hooks the records. False: there are more by now. */
-bool fry_trace_pump(ferry_engine *engine);
+bool fry_observe_pump(ferry_engine *engine);
 
 /* Logs the newest records for the operation in flight_due. The role's holder. */
 void fry_flight_dump(ferry_engine *engine);

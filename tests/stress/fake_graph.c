@@ -369,7 +369,7 @@ static void open_engine(void)
                             .is_polled = here.loses || !run.plan.is_embedded || draw(2) == 0};
         here.gpus[i] = fake_world_add(here.world, &gpu);
         CHECK_OP(0, here.gpus[i] != NULL);
-        CHECK_OP(0, fry_device_attach(run.engine, fake_backend(here.gpus[i]), &here.devices[i]) ==
+        CHECK_OP(0, fry_lane_attach(run.engine, fake_backend(here.gpus[i]), &here.devices[i]) ==
                         FERRY_OK);
         for (int j = 0; j < 2; j++)
             CHECK_OP(0, ferry_buffer_alloc(here.devices[i], SCRATCH_BYTES, &here.scratch[i][j]) ==

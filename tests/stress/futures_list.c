@@ -33,10 +33,15 @@ static struct {
     ferry_future future;
     pthread_barrier_t barrier;
     worker workers[THREADS];
+    int rounds;   /* so far */
+    bool is_over; /* set between two rounds */
 } shared;
 
+/* Threads that take turns on one busy processor meet in no race if none of them ever gives way. */
 static void idle(worker *self, uint32_t most)
 {
+    if (below(&self->random, 64) == 0)
+        (void)sched_yield();
     for (uint32_t pauses = below(&self->random, most); pauses > 0; pauses--)
         fry_pause();
 }
@@ -119,17 +124,44 @@ static void check_round(const worker *self)
     }
 }
 
+static worker sum_up(void)
+{
+    worker total = {0};
+    for (int i = 0; i < THREADS; i++) {
+        total.added += shared.workers[i].added;
+        total.refused += shared.workers[i].refused;
+        total.removed += shared.workers[i].removed;
+        total.too_late += shared.workers[i].too_late;
+        total.parked += shared.workers[i].parked;
+    }
+    return total;
+}
+
 static void start_round(void)
 {
     fry_future_init(&shared.future, &counting_owner, 1, 1);
+}
+
+/* Adders look at their own waiters alone meanwhile. Rounds go on until all races were met. */
+static void end_round(void)
+{
+    shared.rounds++;
+    if (shared.rounds >= ROUNDS) {
+        worker total = sum_up();
+        shared.is_over =
+            total.added && total.refused && total.removed && total.too_late && total.parked;
+    }
+    start_round();
 }
 
 static void *work(void *arg)
 {
     worker *self = arg;
     int index = (int)(self - shared.workers);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (;;) {
         (void)pthread_barrier_wait(&shared.barrier);
+        if (shared.is_over)
+            return NULL;
         if (index < ADDERS)
             add_and_remove(self);
         else if (index < ADDERS + PARKERS)
@@ -140,9 +172,8 @@ static void *work(void *arg)
         if (index < ADDERS)
             check_round(self);
         else if (index == THREADS - 1)
-            start_round(); /* adders look at their own waiters alone meanwhile */
+            end_round();
     }
-    return NULL;
 }
 
 int main(void)
@@ -155,18 +186,11 @@ int main(void)
         shared.workers[i].random = (uint64_t)i * 0x9e3779b97f4a7c15u + 1;
         CHECK(pthread_create(&threads[i], NULL, work, &shared.workers[i]) == 0);
     }
-    worker total = {0};
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-        total.added += shared.workers[i].added;
-        total.refused += shared.workers[i].refused;
-        total.removed += shared.workers[i].removed;
-        total.too_late += shared.workers[i].too_late;
-        total.parked += shared.workers[i].parked;
-    }
+    worker total = sum_up();
     (void)printf("%d rounds: %lu added, %lu refused, %lu removed, %lu too late, %lu parks\n",
-                 ROUNDS, total.added, total.refused, total.removed, total.too_late, total.parked);
-    /* The races that this is about were met. */
-    CHECK(total.added && total.refused && total.removed && total.too_late && total.parked);
+                 shared.rounds, total.added, total.refused, total.removed, total.too_late,
+                 total.parked);
     return 0;
 }

@@ -9,8 +9,8 @@
  */
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
-#include "engine/trace/trace_bell.h"
-#include "engine/trace/trace_writer.h"
+#include "engine/trace/bell.h"
+#include "engine/trace/writer.h"
 #include "tests/support/stress.h"
 #include "tests/support/trace_document.h"
 
@@ -56,7 +56,7 @@ static void run_wakes(bool without_membarrier)
     fry_test_linger_ns = 1; /* it is asleep, or about to be, nearly always */
     ferry_engine *engine = open_engine(FERRY_LOOP_EMBEDDED);
     CHECK(ferry_trace_open(path) == FERRY_OK);
-    CHECK((fry_trace_the_bell.needs_fence != 0) == without_membarrier);
+    CHECK((fry_bell_of_process.needs_fence != 0) == without_membarrier);
     unsigned seed = 1;
     for (int i = 0; i < WAKES; i++) {
         off_t before = file_bytes();

@@ -44,7 +44,7 @@ static ferry_buffer *buffer_on(ferry_engine *engine, fry_device *device)
 {
     ferry_device *handle = NULL;
     ferry_buffer *buffer = NULL;
-    cr_assert_eq(fry_device_attach(engine, device, &handle), FERRY_OK);
+    cr_assert_eq(fry_lane_attach(engine, device, &handle), FERRY_OK);
     cr_assert_eq(ferry_buffer_alloc(handle, SIZE, &buffer), FERRY_OK);
     return buffer;
 }

@@ -2,7 +2,7 @@
 /* A lock of ferry's that another thread holds at the fork is free in the child. */
 #include "engine/engine.h"
 #include "engine/ground/context.h"
-#include "engine/trace/trace_writer.h"
+#include "engine/trace/writer.h"
 #include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
@@ -33,8 +33,8 @@ static void *attach_on_and_on(void *arg)
 {
     ferry_engine *engine = arg;
     while (atomic_load(&going_on)) {
-        fry_trace_writer_attach(engine);
-        (void)fry_trace_writer_detach(engine, 0); /* no file is open, so there is no wait */
+        fry_writer_attach(engine);
+        (void)fry_writer_detach(engine, 0); /* no file is open, so there is no wait */
     }
     return NULL;
 }
@@ -48,7 +48,7 @@ static bool registers(void)
 
 static bool attaches(void)
 {
-    fry_trace_writer_attach(&own);
+    fry_writer_attach(&own);
     return own.file_seat.next == NULL;
 }
 

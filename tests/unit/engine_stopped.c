@@ -5,8 +5,8 @@
  */
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/emit.h"
 #include "engine/graph/node.h"
-#include "engine/graph/trace.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/ground.h"
 #include "engine/loop/late.h"
@@ -69,7 +69,7 @@ static void stand_still(void *arg, const ferry_trace_record *record)
 static void leave_record(ferry_waiter *waiter, ferry_future *future, ferry_status status)
 {
     (void)waiter, (void)status;
-    fry_trace_emit(fry_engine_of(future), fry_node_of(future), FERRY_TRACE_CANCEL, 0);
+    fry_emit_now(fry_engine_of(future), fry_node_of(future), FERRY_TRACE_CANCEL, 0);
 }
 
 static void *hold_the_role(void *arg)
@@ -141,7 +141,7 @@ Test(engine_stopped, what_needs_the_baton_is_left_with_its_holder)
     cr_assert_eq(frees, 0);
     (void)fry_turn_end(&turn, engine()->submit_budget);
     cr_assert_eq(frees, 0, "who gives the baton back wakes, and no more");
-    fry_call_ends(engine());
+    fry_late_call_ends(engine());
     cr_assert_eq(frees, 1);
 }
 
@@ -177,7 +177,7 @@ Test(engine_stopped, no_callback_runs_under_the_baton)
     cr_assert_eq(counted.calls, 0);
     (void)fry_turn_end(&turn, engine()->submit_budget);
     cr_assert_eq(counted.calls, 0);
-    fry_call_ends(engine());
+    fry_late_call_ends(engine());
     cr_assert_eq(counted.calls, 1);
 }
 

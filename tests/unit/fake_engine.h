@@ -27,7 +27,7 @@ static inline void fake_engine_attach(fake_engine *f, const fake_options *option
         named.name = names[i];
         f->gpus[i] = fake_world_add(f->world, &named);
         cr_assert_not_null(f->gpus[i]);
-        ASSERT_STATUS(fry_device_attach(f->te.engine, fake_backend(f->gpus[i]), &f->devices[i]),
+        ASSERT_STATUS(fry_lane_attach(f->te.engine, fake_backend(f->gpus[i]), &f->devices[i]),
                       FERRY_OK);
     }
 }

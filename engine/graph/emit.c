@@ -2,7 +2,7 @@
 /*
  * Trace records: one for each transition of an operation, in the ring of the thread that makes it.
  */
-#include "engine/graph/trace.h"
+#include "engine/graph/emit.h"
 
 #include "engine/engine.h"
 #include "engine/graph/kind.h"
@@ -11,7 +11,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/ring.h"
-#include "engine/trace/trace_bell.h"
+#include "engine/trace/bell.h"
 
 #define NONE 65535
 
@@ -63,16 +63,16 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
     };
     uint64_t position = fry_trace_ring_write(ring, &record);
     if ((sinks & FRY_SINK_FILE) != 0)
-        fry_trace_bell_tell(position, ring->mask);
+        fry_bell_tell(position, ring->mask);
 }
 
-void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
-                    uint64_t waited_for)
+void fry_emit_now(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                  uint64_t waited_for)
 {
     emit(engine, node, what, waited_for, fry_clock_now_ns(&engine->clock));
 }
 
-void fry_trace_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns)
+void fry_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns)
 {
     if (begun_ns != 0)
         emit(engine, node, FERRY_TRACE_BEGUN, 0, begun_ns);

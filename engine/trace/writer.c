@@ -13,7 +13,7 @@
  * heads, and takes only records up to that time: what happened before such a record was in its ring
  * before the clock was read. Later records wait for the next round.
  */
-#include "engine/trace/trace_writer.h"
+#include "engine/trace/writer.h"
 
 #include "base/environment.h"
 #include "base/futex.h"
@@ -22,7 +22,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/ring.h"
-#include "engine/trace/trace_bell.h"
+#include "engine/trace/bell.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,11 +37,11 @@
 #define RUNS_MAX (RECORDS_A_ROUND / RECORDS_A_RING_MIN)
 
 /* What the thread keeps of an engine's records. */
-typedef struct fry_trace_source {
+typedef struct fry_writer_source {
     fry_trace_lines *lines;
     uint64_t unrecorded; /* the engine's count when the thread began or last looked */
     uint32_t held_back;  /* successive rounds that found only records later than the round */
-} fry_trace_source;
+} fry_writer_source;
 
 /* The records of one ring that are left, in order. */
 typedef struct run {
@@ -90,7 +90,7 @@ static void say(ferry_log_level level, const char *what, int why)
 static const char *device_name(void *arg, uint16_t device)
 {
     const ferry_engine *engine = arg;
-    return device < fry_device_count(engine) ? engine->devices[device].device->name : "?";
+    return device < fry_engine_device_count(engine) ? engine->devices[device].device->name : "?";
 }
 
 static ferry_status give_rings(ferry_engine *engine)
@@ -112,7 +112,7 @@ static ferry_status give_rings(ferry_engine *engine)
 /* With `lock`. */
 static ferry_status start_source(ferry_engine *engine)
 {
-    fry_trace_source *source = calloc(1, sizeof *source);
+    fry_writer_source *source = calloc(1, sizeof *source);
     if (source == NULL)
         return FERRY_E_NO_MEMORY;
     ferry_status status = FERRY_E_NO_MEMORY;
@@ -132,7 +132,7 @@ static ferry_status start_source(ferry_engine *engine)
 /* With `lock`, or before the thread exists. */
 static void stop_source(ferry_engine *engine)
 {
-    fry_trace_source *source = engine->file_seat.source;
+    fry_writer_source *source = engine->file_seat.source;
     if (source == NULL)
         return;
     (void)pthread_mutex_lock(&engine->cold);
@@ -153,7 +153,7 @@ static fry_context *first_context(ferry_engine *engine)
     return context;
 }
 
-static void drop(fry_trace_source *source, uint64_t count)
+static void drop(fry_writer_source *source, uint64_t count)
 {
     the.dropped += count;
     fry_trace_lines_lose(source->lines, count);
@@ -181,7 +181,7 @@ static size_t look_at_heads(fry_context *first, bool *crowded_p)
  * Copies the first records of each ring. Lowers *until_ns_p to the time where a ring's copy was
  * cut.
  */
-static size_t read_runs(fry_trace_source *source, fry_context *first, size_t rings,
+static size_t read_runs(fry_writer_source *source, fry_context *first, size_t rings,
                         int64_t *until_ns_p)
 {
     size_t quota = RECORDS_A_ROUND / rings, count = 0;
@@ -217,7 +217,7 @@ static bool comes_before(const ferry_trace_record *left, const ferry_trace_recor
 }
 
 /* Takes the runs' records up to a time, in order. Returns how many. */
-static size_t merge_runs(fry_trace_source *source, size_t count, int64_t until_ns)
+static size_t merge_runs(fry_writer_source *source, size_t count, int64_t until_ns)
 {
     size_t taken = 0;
     while (count != 0) {
@@ -248,7 +248,7 @@ static size_t merge_runs(fry_trace_source *source, size_t count, int64_t until_n
 }
 
 /* The file takes no more: new records are only counted. */
-static void drop_all(fry_trace_source *source, fry_context *first)
+static void drop_all(fry_writer_source *source, fry_context *first)
 {
     bool crowded = false;
     (void)look_at_heads(first, &crowded);
@@ -261,7 +261,7 @@ static void drop_all(fry_trace_source *source, fry_context *first)
 /* One round over an engine's rings. Returns how many records were taken. */
 static size_t drain(ferry_engine *engine, bool is_last, bool *crowded_p)
 {
-    fry_trace_source *source = engine->file_seat.source;
+    fry_writer_source *source = engine->file_seat.source;
     if (source == NULL)
         return 0;
     /* After two such rounds the clock has passed the records, unless a user's clock went back. */
@@ -294,7 +294,7 @@ static size_t drain(ferry_engine *engine, bool is_last, bool *crowded_p)
 
 static void finish_source(ferry_engine *engine)
 {
-    const fry_trace_source *source = engine->file_seat.source;
+    const fry_writer_source *source = engine->file_seat.source;
     if (source == NULL)
         return;
     /* A user's clock may be gone when the process exits. */
@@ -381,11 +381,11 @@ static void rest_for_good(void)
 
 static void rest(bool may_sleep)
 {
-    fry_trace_bell *bell = &fry_trace_the_bell;
-    uint32_t state = may_sleep ? FRY_TRACE_ASLEEP : FRY_TRACE_LINGERING;
+    fry_bell *bell = &fry_bell_of_process;
+    uint32_t state = may_sleep ? FRY_BELL_ASLEEP : FRY_BELL_LINGERING;
     (void)fry_exchange(&bell->state, state);
     if (may_sleep && fry_load_relaxed(&bell->needs_fence) != 0)
-        fry_fence(); /* pairs with the fence in fry_trace_bell_tell */
+        fry_fence(); /* pairs with the fence in fry_bell_tell */
     else if (may_sleep)
         fry_membarrier();
     /*
@@ -395,7 +395,7 @@ static void rest(bool may_sleep)
     int64_t linger_ns = fry_test_linger_ns != 0 ? fry_test_linger_ns : LINGER_NS;
     if (!has_reason)
         fry_futex_wait(&bell->state, state, may_sleep ? -1 : linger_ns);
-    fry_store_relaxed(&bell->state, FRY_TRACE_AWAKE);
+    fry_store_relaxed(&bell->state, FRY_BELL_AWAKE);
 }
 
 /* Makes the thread begin a new round, however it rests. */
@@ -403,8 +403,8 @@ static void ask(void)
 {
     (void)fry_exchange(&the.asked, 1);
     fry_futex_wake(&the.asked, 1);
-    if (fry_exchange(&fry_trace_the_bell.state, FRY_TRACE_AWAKE) != FRY_TRACE_AWAKE)
-        fry_futex_wake(&fry_trace_the_bell.state, 1);
+    if (fry_exchange(&fry_bell_of_process.state, FRY_BELL_AWAKE) != FRY_BELL_AWAKE)
+        fry_futex_wake(&fry_bell_of_process.state, 1);
 }
 
 static void say_what_is_lacking(void)
@@ -438,7 +438,7 @@ static void end_file(void)
 static void *writer_thread(void *arg)
 {
     (void)arg;
-    bool has_found = true; /* so that the first rest has a timeout: see trace_writer.h */
+    bool has_found = true; /* so that the first rest has a timeout: see writer.h */
     for (;;) {
         (void)fry_exchange(&the.asked, 0);
         bool is_last = fry_load_seq_cst(&the.closing) != 0;
@@ -509,7 +509,7 @@ static ferry_status open_file(const char *path)
     the.has_failed = false;
     the.asked = the.closing = 0;
     bool needs_fence = fry_test_no_membarrier || !fry_membarrier_register();
-    fry_store_relaxed(&fry_trace_the_bell.needs_fence, needs_fence);
+    fry_store_relaxed(&fry_bell_of_process.needs_fence, needs_fence);
     fry_trace_lines_open(&the.file, the.process);
     if (status == FERRY_OK) {
         (void)pthread_mutex_lock(&the.lock);
@@ -540,7 +540,7 @@ static void forked_in_child(void)
     the.changed = fresh_condition;
     the.engines = NULL;
     the.is_running = false;
-    fry_store_relaxed(&fry_trace_the_bell.state, FRY_TRACE_AWAKE);
+    fry_store_relaxed(&fry_bell_of_process.state, FRY_BELL_AWAKE);
     fry_trace_file_forget(&the.file);
 }
 
@@ -629,7 +629,7 @@ static __attribute__((destructor)) void close_at_exit(void)
 
 /* ---- engines come and go ---- */
 
-void fry_trace_writer_attach(ferry_engine *engine)
+void fry_writer_attach(ferry_engine *engine)
 {
     watch_forks(); /* another thread may hold `lock` when the process forks */
     open_by_environment();
@@ -642,7 +642,7 @@ void fry_trace_writer_attach(ferry_engine *engine)
     (void)pthread_mutex_unlock(&the.lock);
 }
 
-bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns)
+bool fry_writer_detach(ferry_engine *engine, int64_t end_ns)
 {
     struct timespec end = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
     int failed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What recording threads ring for the trace file's thread (trace_writer.c).
+ * What recording threads ring for the trace file's thread (writer.c).
  *
  * Its sleep.
  *
@@ -21,36 +21,36 @@
  * before it falls asleep; recorders then wake it only each time a quarter of their ring is written.
  * That look may be stale: then it wakes by its timeout, with records dropped at worst.
  */
-#ifndef FRY_ENGINE_TRACE_TRACE_BELL_H
-#define FRY_ENGINE_TRACE_TRACE_BELL_H
+#ifndef FRY_ENGINE_TRACE_BELL_H
+#define FRY_ENGINE_TRACE_BELL_H
 
 #include "base/lf.h"
 #include "base/membarrier.h"
 
-typedef enum fry_trace_bell_state {
-    FRY_TRACE_AWAKE = 0, /* the thread will look again; or no file is open */
-    FRY_TRACE_LINGERING, /* the thread sleeps for a while: wake it before a ring is full */
-    FRY_TRACE_ASLEEP,    /* the thread sleeps until it is woken */
-} fry_trace_bell_state;
+typedef enum fry_bell_state {
+    FRY_BELL_AWAKE = 0, /* the thread will look again; or no file is open */
+    FRY_BELL_LINGERING, /* the thread sleeps for a while: wake it before a ring is full */
+    FRY_BELL_ASLEEP,    /* the thread sleeps until it is woken */
+} fry_bell_state;
 
-typedef struct fry_trace_bell {
-    uint32_t state; /* fry_trace_bell_state; its thread sleeps on it */
+typedef struct fry_bell {
+    uint32_t state; /* fry_bell_state; its thread sleeps on it */
     uint32_t needs_fence;
-} __attribute__((aligned(FRY_CACHE_LINE))) fry_trace_bell;
+} __attribute__((aligned(FRY_CACHE_LINE))) fry_bell;
 
-extern fry_trace_bell fry_trace_the_bell;
-void fry_trace_bell_ring(void);
+extern fry_bell fry_bell_of_process;
+void fry_bell_ring(void);
 
 /* Tells the thread that a record was written at `position` of a ring. */
-static inline void fry_trace_bell_tell(uint64_t position, uint64_t ring_mask)
+static inline void fry_bell_tell(uint64_t position, uint64_t ring_mask)
 {
-    if (fry_unlikely(fry_load_relaxed(&fry_trace_the_bell.needs_fence) != 0))
+    if (fry_unlikely(fry_load_relaxed(&fry_bell_of_process.needs_fence) != 0))
         fry_fence(); /* pairs with the thread's fence, which then replaces its membarrier */
     fry_order_instructions();
-    uint32_t state = fry_load_relaxed(&fry_trace_the_bell.state);
-    if (fry_unlikely(state != FRY_TRACE_AWAKE) &&
-        (state == FRY_TRACE_ASLEEP || (position & (ring_mask >> 2)) == 0))
-        fry_trace_bell_ring();
+    uint32_t state = fry_load_relaxed(&fry_bell_of_process.state);
+    if (fry_unlikely(state != FRY_BELL_AWAKE) &&
+        (state == FRY_BELL_ASLEEP || (position & (ring_mask >> 2)) == 0))
+        fry_bell_ring();
 }
 
 #endif

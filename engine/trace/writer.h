@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The trace file's thread, one in the process while a file is open: reads all engines' rings and
- * writes lines (base/trace_lines.h). Recording threads never wait for it: trace_bell.h says how it
+ * writes lines (base/trace_lines.h). Recording threads never wait for it: bell.h says how it
  * sleeps.
  */
-#ifndef FRY_ENGINE_TRACE_TRACE_WRITER_H
-#define FRY_ENGINE_TRACE_TRACE_WRITER_H
+#ifndef FRY_ENGINE_TRACE_WRITER_H
+#define FRY_ENGINE_TRACE_WRITER_H
 
 #include "base/lf.h"
 #include "base/log.h"
@@ -13,25 +13,25 @@
 #include <ferry/types.h>
 
 /* An engine's place in the list of all engines. */
-typedef struct fry_trace_seat {
+typedef struct fry_writer_seat {
     ferry_engine *next;
-    struct fry_trace_source *source; /* the thread's state of the engine; NULL: not recorded */
+    struct fry_writer_source *source; /* the thread's state of the engine; NULL: not recorded */
     bool is_listed;
     uint32_t is_leaving; /* atomic: the engine wants its records written, and itself off the list */
-} fry_trace_seat;
+} fry_writer_seat;
 
 /*
- * Adds an engine. The first one looks at FERRY_TRACE. Takes no reference: fry_trace_writer_detach
+ * Adds an engine. The first one looks at FERRY_TRACE. Takes no reference: fry_writer_detach
  * comes before the engine's memory is freed.
  */
-void fry_trace_writer_attach(ferry_engine *engine);
+void fry_writer_attach(ferry_engine *engine);
 
 /*
  * Waits until the engine's records are in the file, and removes the engine: later records are not
  * written. False: they were not by end_ns (CLOCK_MONOTONIC), so the thread may still read its
  * rings.
  */
-bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns);
+bool fry_writer_detach(ferry_engine *engine, int64_t end_ns);
 
 /*
  * For tests, before a file is opened: no membarrier; how long the thread lingers, 0: the default.
