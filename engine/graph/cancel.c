@@ -65,8 +65,7 @@ size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
 static void cancel_list(fry_turn *turn, struct fry_live_list *list)
 {
     fry_node *node, *next; /* failing a node removes no other from the list */
-    TAILQ_FOREACH_SAFE(node, list, live, next)
-    {
+    TAILQ_FOREACH_SAFE(node, list, live, next) {
         if (node->state < FRY_NODE_RESOLVED)
             fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
                            fry_node_error(node, FERRY_E_SHUTDOWN, NULL), false);

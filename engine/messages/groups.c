@@ -548,8 +548,7 @@ static bool leave(ferry_group *group)
 static void answer_errands(ferry_group *group)
 {
     fry_errand *errand;
-    LIST_FOREACH(errand, &group->errands, entry)
-    {
+    LIST_FOREACH(errand, &group->errands, entry) {
         ferry_status status = errand->sort == FRY_ERRAND_LEAVE ? FERRY_OK : FERRY_E_CANCELLED;
         if (!fry_future_is_resolved((ferry_future *)(void *)errand->promise))
             fry_promise_answer(errand->promise, status, NULL, NULL, 0, 0);

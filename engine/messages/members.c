@@ -204,7 +204,7 @@ static size_t poll_routes(fry_turn *turn, fry_members *members)
     size_t done = 0;
     fry_route *route;
     LIST_FOREACH(route, &members->polled, polled)
-    done += fry_peer_progress(fry_route_made_peer(route), turn);
+        done += fry_peer_progress(fry_route_made_peer(route), turn);
     return done;
 }
 
@@ -288,8 +288,7 @@ static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
     bool is_idle = true;
     members->has_stuck = false;
     fry_route *route, *next;
-    LIST_FOREACH_SAFE(route, &members->polled, polled, next)
-    {
+    LIST_FOREACH_SAFE(route, &members->polled, polled, next) {
         fry_arming arming = arm_route(turn, members, route, now_ns);
         if (arming == FRY_ARMING_ARMED) {
             LIST_REMOVE(route, polled);
@@ -378,15 +377,13 @@ static size_t look_once(fry_turn *turn, fry_members *members)
     size_t done = 0, count = 0;
     uint32_t round = ++members->look_round;
     fry_route *route, *next; /* the look may leave nothing open */
-    LIST_FOREACH_SAFE(route, &members->open, opened, next)
-    {
-        if (count++ == ROUTES_PER_LOOK)
+    LIST_FOREACH_SAFE(route, &members->open, opened, next) {
+        if (count++ >= ROUTES_PER_LOOK)
             break;
         route->look_round = round;
         done += fry_route_look(turn, route);
     }
-    LIST_FOREACH(route, &members->polled, polled)
-    {
+    LIST_FOREACH(route, &members->polled, polled) {
         if (count++ >= ROUTES_PER_LOOK)
             break;
         if (route->look_round != round)

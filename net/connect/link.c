@@ -8,9 +8,8 @@
  *      └─┼───────────────► ANSWERING ────┘                                    │ destroyed
  *        └───── fry_link_over ────── TOLD ◄────────── DESTROYED ◄─────────────┘
  *
- * Up to ANSWERING and from DETACHED to DESTROYED a link moves here; the rest of a connection's life
- * needs the baton (engine/messages/route.c), but for LOST and OVER: the other end may end a
- * connection at any time.
+ * The engine moves a link to DETACHED and to TOLD, with its baton (engine/messages/route.c). All
+ * else is here and in link_hear.c. If the other end's process has ended, CONNECTED is OVER at once.
  *
  * Both call at once. The lower rank's call counts: it refuses the other call, and the higher rank
  * gives up its own call and answers. A call counts only once its offer is sent, because then the

@@ -157,8 +157,8 @@ static fry_link_peer *find(const fry_links *links, uint32_t rank, uint64_t incar
     fry_link_peer *link;
 
     LIST_FOREACH(link, &links->peers, entry)
-    if (link->rank == rank && link->incarnation == incarnation)
-        break;
+        if (link->rank == rank && link->incarnation == incarnation)
+            break;
     return link;
 }
 
@@ -167,8 +167,8 @@ static bool is_old_start(const fry_links *links, uint32_t rank, uint64_t incarna
     const fry_link_peer *link;
 
     LIST_FOREACH(link, &links->peers, entry)
-    if (link->rank == rank && link->incarnation > incarnation)
-        return true;
+        if (link->rank == rank && link->incarnation > incarnation)
+            return true;
     return false;
 }
 
@@ -343,8 +343,7 @@ void fry_link_settle_strangers(fry_timer *timer)
     fry_links *links = timer->arg;
     fry_line *line, *next;
 
-    TAILQ_FOREACH_SAFE(line, &links->strangers, entry, next)
-    {
+    TAILQ_FOREACH_SAFE(line, &links->strangers, entry, next) {
         if (line->state != FRY_LINE_WAITS)
             continue;
         const bool is_there =

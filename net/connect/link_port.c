@@ -97,8 +97,7 @@ static bool make_room(fry_links *links)
 
     if (links->stranger_count < FRY_LINK_STRANGERS_MAX)
         return true;
-    TAILQ_FOREACH(line, &links->strangers, entry)
-    {
+    TAILQ_FOREACH(line, &links->strangers, entry) {
         if (line->hello.state == FRY_HELLO_AWAITS_FIRST) {
             victim = line;
             break;

@@ -255,7 +255,7 @@ static void finish_all(fry_group *group, ferry_status status)
     fry_async *async;
 
     TAILQ_FOREACH(async, &group->requests.asyncs, entry)
-    fry_async_abort(async, status, NULL);
+        fry_async_abort(async, status, NULL);
 }
 
 /* ---- the ends ---- */

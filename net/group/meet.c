@@ -110,7 +110,7 @@ static void write_lines(fry_round_coordinator *coordinator)
     fry_round *round;
 
     LIST_FOREACH(round, &group->active_rounds, active)
-    lines += is_worth_a_line(round, coordinator);
+        lines += is_worth_a_line(round, coordinator);
     if (lines > LINES_MAX)
         lines = LINES_MAX; /* the rest follows when these rounds are over */
     const size_t room_bytes = lines * FRY_GROUP_LINE_TEXT_BYTES;
@@ -123,9 +123,10 @@ static void write_lines(fry_round_coordinator *coordinator)
         fry_group_lacks_memory(group);
         return;
     }
-    LIST_FOREACH(round, &group->active_rounds, active)
-    {
-        if (lines == 0 || !is_worth_a_line(round, coordinator))
+    LIST_FOREACH(round, &group->active_rounds, active) {
+        if (lines == 0)
+            break;
+        if (!is_worth_a_line(round, coordinator))
             continue;
         fry_group_arrival arrival = {.number = round->number,
                                      .incarnation = group->incarnation,
@@ -335,8 +336,7 @@ static void compared(fry_group_op *op, ferry_status status, const fry_store_entr
     group->meet_op = NULL;
     if (status != FERRY_OK || group->state != FRY_GROUP_JOINED || group->roster == NULL)
         return;
-    LIST_FOREACH(round, &group->active_rounds, active)
-    {
+    LIST_FOREACH(round, &group->active_rounds, active) {
         if (round->kind != FRY_ROUND_BARRIER || !has_line(round, (uint32_t)group->rank))
             continue;
         const uint32_t other = compare(round, entries, count, NULL);
@@ -352,7 +352,7 @@ static void compare_due(fry_timer *timer)
     fry_round *round;
 
     LIST_FOREACH(round, &group->active_rounds, active)
-    is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
+        is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
     if (is_open && group->meet_op == NULL && !group->is_lost)
         group->meet_op = fry_meet_list(group, 0, compared, NULL);
 }

@@ -335,8 +335,7 @@ void fry_rounds_are_lost(fry_group *group)
 {
     fry_round *round;
 
-    RB_FOREACH(round, fry_rounds, &group->rounds)
-    {
+    RB_FOREACH(round, fry_rounds, &group->rounds) {
         if (group->rank >= 0 && group->roster != NULL)
             lose(round);
         else /* a member without a part in them is told anew */
@@ -350,8 +349,7 @@ void fry_rounds_restore(fry_group *group)
 
     if (group->lost_round_count == 0)
         return;
-    RB_FOREACH(round, fry_rounds, &group->rounds)
-    {
+    RB_FOREACH(round, fry_rounds, &group->rounds) {
         if (round->is_lost && round->op == NULL && fry_group_may_restore(group, round->is_own))
             write_verdict(round, &round->verdict);
     }
@@ -384,8 +382,7 @@ void fry_rounds_forget_oldest(fry_group *group)
     fry_round *oldest = NULL, *round;
     char key[FRY_STORE_KEY_BYTES + 1];
 
-    RB_FOREACH(round, fry_rounds, &group->rounds)
-    {
+    RB_FOREACH(round, fry_rounds, &group->rounds) {
         /* Rounds of earlier lives are nobody's: rank 0 forgets them. */
         if (group->rank == 0 && round->version != 0 && fry_round_number(round) == 0)
             set_own(round, true);

@@ -601,8 +601,7 @@ void fry_rounds_consider(fry_group *group)
     if (group->state != FRY_GROUP_JOINED)
         return;
     fry_stop_consider(group);
-    LIST_FOREACH_SAFE(round, &group->active_rounds, active, next)
-    {
+    LIST_FOREACH_SAFE(round, &group->active_rounds, active, next) {
         consider(round);
         if (fry_group_is_over(group))
             return;
@@ -618,8 +617,7 @@ void fry_rounds_end(fry_group *group)
 {
     fry_round *round;
 
-    LIST_FOREACH(round, &group->active_rounds, active)
-    {
+    LIST_FOREACH(round, &group->active_rounds, active) {
         round->op = NULL;
         fry_timer_stop(group->reactor, &round->timer);
     }

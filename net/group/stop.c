@@ -116,8 +116,7 @@ void fry_stop_consider(fry_group *group)
             fry_rounds_come_to_stop(group, group->step_begun);
         return;
     }
-    TAILQ_FOREACH(async, &group->requests.asyncs, entry)
-    {
+    TAILQ_FOREACH(async, &group->requests.asyncs, entry) {
         if (((fry_group_request *)(void *)async)->verb == FRY_GROUP_STEP)
             fry_async_abort(async, FERRY_OK, NULL);
     }

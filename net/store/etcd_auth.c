@@ -20,8 +20,7 @@ static void end_wait(fry_etcd *etcd, const fry_etcd_call *failed)
 {
     fry_async *async;
 
-    TAILQ_FOREACH(async, &etcd->calls.asyncs, entry)
-    {
+    TAILQ_FOREACH(async, &etcd->calls.asyncs, entry) {
         fry_etcd_call *call = (fry_etcd_call *)(void *)async;
 
         if (!fry_etcd_call_waits(call))

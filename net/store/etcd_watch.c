@@ -361,8 +361,7 @@ static void leave_endpoint(fry_etcd *etcd, unsigned endpoint)
 {
     fry_store_watch *watch;
 
-    LIST_FOREACH(watch, &etcd->base.watches, entry)
-    {
+    LIST_FOREACH(watch, &etcd->base.watches, entry) {
         fry_etcd_watch *mine = watch->private_;
 
         if (mine != NULL && (mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
@@ -377,8 +376,7 @@ static void list_silent(fry_etcd *etcd)
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
     fry_store_watch *watch;
 
-    LIST_FOREACH(watch, &etcd->base.watches, entry)
-    {
+    LIST_FOREACH(watch, &etcd->base.watches, entry) {
         fry_etcd_watch *mine = watch->private_;
 
         if (mine != NULL && mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
@@ -480,7 +478,7 @@ static void watch_timer_is_due(fry_timer *timer)
     bool is_good = true;
 
     LIST_FOREACH(watch, &etcd->base.watches, entry)
-    is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
+        is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
     if (!is_good)
         fry_timer_set(etcd->reactor, timer, fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
 }

@@ -97,7 +97,7 @@ static void forget_leases(file_store *self)
     file_lease *known, *next;
 
     RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
-    forget_lease(self, known);
+        forget_lease(self, known);
 }
 
 /* When a lease is over by our clock, as far as known. Another clock's end must stand still. */
@@ -204,7 +204,7 @@ static int64_t next_ns(fry_local *local)
     file_lease *known;
 
     RB_FOREACH(known, file_leases, &self->leases)
-    next_ns = look_of(known) < next_ns ? look_of(known) : next_ns;
+        next_ns = look_of(known) < next_ns ? look_of(known) : next_ns;
     return next_ns > now_ns + FRY_LOCAL_SOON_NS ? next_ns : now_ns + FRY_LOCAL_SOON_NS;
 }
 
@@ -214,8 +214,7 @@ static void look_at_leases(file_store *self)
     file_lease *known, *next;
 
     /* Also those that end within a third of their time: holders extend them each third. */
-    RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
-    {
+    RB_FOREACH_SAFE(known, file_leases, &self->leases, next) {
         if (look_of(known) - known->is.ttl_ns / 3 <= now_ns)
             (void)lease_is_over(self, known->is.id);
     }
@@ -267,8 +266,7 @@ static const fry_store_lease *own_lease(const file_store *self, uint64_t id)
 {
     const fry_store_lease *lease;
 
-    LIST_FOREACH(lease, &self->local.base.leases, entry)
-    {
+    LIST_FOREACH(lease, &self->local.base.leases, entry) {
         if (id != 0 && lease->id == id)
             return lease;
     }
@@ -559,8 +557,7 @@ static bool take_again(file_store *self)
     self->disk = fresh;
     self->is_removed = self->local.is_followed = false;
     fry_local_is_another(&self->local);
-    FRY_STORE_EACH_LEASE(lease, &self->local.base)
-    {
+    FRY_STORE_EACH_LEASE(lease, &self->local.base) {
         if (lease->id == 0)
             continue;
         (void)close(fd_of(lease));

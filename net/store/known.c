@@ -79,5 +79,5 @@ void fry_known_forget_versions(fry_known_keys *keys)
     fry_known *known;
 
     RB_FOREACH(known, fry_known_keys, keys)
-    known->version = 0;
+        known->version = 0;
 }

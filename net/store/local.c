@@ -85,8 +85,7 @@ static void make_leases(fry_local *self)
 {
     fry_store_lease *lease;
 
-    FRY_STORE_EACH_LEASE(lease, &self->base)
-    {
+    FRY_STORE_EACH_LEASE(lease, &self->base) {
         if (lease->grant.state == FRY_ASYNC_UNDER_WAY)
             make_lease(self, lease);
     }
@@ -122,8 +121,7 @@ static bool is_watched(const fry_local *self, const char *key)
 {
     const fry_store_watch *watch;
 
-    LIST_FOREACH(watch, &self->base.watches, entry)
-    {
+    LIST_FOREACH(watch, &self->base.watches, entry) {
         if (has_prefix(key, watch->prefix))
             return true;
     }
@@ -303,8 +301,7 @@ static void tell(fry_local *self, fry_store_event event, const fry_store_entry *
 {
     fry_store_watch *watch;
 
-    FRY_STORE_EACH_WATCH(watch, &self->base)
-    {
+    FRY_STORE_EACH_WATCH(watch, &self->base) {
         const bool is_due =
             watch->private_state == WATCH_FOLLOWS
                 ? is_news
@@ -319,8 +316,7 @@ static void tell_all(fry_local *self, fry_store_event event)
 {
     fry_store_watch *watch;
 
-    FRY_STORE_EACH_WATCH(watch, &self->base)
-    {
+    FRY_STORE_EACH_WATCH(watch, &self->base) {
         if (event == FRY_STORE_IS_LOST || watch->private_state == WATCH_FOLLOWS)
             (void)fry_store_tell(watch, event, NULL);
     }
@@ -461,8 +457,7 @@ static void set_states(fry_local *self, watch_state from, watch_state to)
 {
     fry_store_watch *watch;
 
-    LIST_FOREACH(watch, &self->base.watches, entry)
-    {
+    LIST_FOREACH(watch, &self->base.watches, entry) {
         if (watch->private_state == from)
             watch->private_state = to;
     }

@@ -119,8 +119,7 @@ static void has_changed(mem_space *in, const char *key)
     mem_store *member;
 
     in->revision++;
-    LIST_FOREACH(member, &in->members, entry)
-    {
+    LIST_FOREACH(member, &in->members, entry) {
         if (!member->has_watches)
             continue;
         queue_change(member, key);
@@ -167,8 +166,7 @@ static const mem_lease *find_lease(mem_space *in, uint64_t id)
 {
     const mem_lease *lease;
 
-    LIST_FOREACH(lease, &in->leases, entry)
-    {
+    LIST_FOREACH(lease, &in->leases, entry) {
         if (lease->id == id && !lease->has_ended)
             return lease;
     }
@@ -179,8 +177,7 @@ static void delete_of(mem_space *in, uint64_t lease)
 {
     mem_record *item, *next;
 
-    RB_FOREACH_SAFE(item, mem_records, &in->records, next)
-    {
+    RB_FOREACH_SAFE(item, mem_records, &in->records, next) {
         if (item->lease == lease)
             fry_space_delete(in, item);
     }
@@ -191,8 +188,7 @@ void fry_space_expire(mem_space *in, int64_t *next_in_ns)
     mem_lease *lease;
     int64_t least_ns = INT64_MAX;
 
-    LIST_FOREACH(lease, &in->leases, entry)
-    {
+    LIST_FOREACH(lease, &in->leases, entry) {
         if (lease->has_ended)
             continue;
         const int64_t left_ns =
@@ -224,8 +220,7 @@ mem_space *fry_space_open(const char *name)
 {
     mem_space *found;
 
-    LIST_FOREACH(found, &spaces, entry)
-    {
+    LIST_FOREACH(found, &spaces, entry) {
         if (strcmp(found->name, name) == 0)
             return found;
     }
@@ -376,8 +371,7 @@ static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
     *held = (mem_lease){.holder = self, .id = ++self->space->lease_ids, .ends_ns = lease->ends_ns};
     LIST_INSERT_HEAD(&self->space->leases, held, entry);
     /* So that stores with watches look again when the first lease may end. */
-    LIST_FOREACH(member, &self->space->members, entry)
-    {
+    LIST_FOREACH(member, &self->space->members, entry) {
         if (member->has_watches)
             fry_mem_signal(member);
     }
@@ -427,8 +421,7 @@ static bool begin(fry_local *local, bool is_look)
     (void)pthread_mutex_unlock(&fry_space_lock);
     self->next_ns =
         next_in_ns == INT64_MAX ? INT64_MAX : fry_reactor_now_ns(local->base.reactor) + next_in_ns;
-    FRY_STORE_EACH_LEASE(lease, &local->base)
-    {
+    FRY_STORE_EACH_LEASE(lease, &local->base) {
         const mem_lease *held = lease->private_;
 
         (void)pthread_mutex_lock(&fry_space_lock);

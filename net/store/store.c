@@ -129,8 +129,7 @@ fry_store_request *fry_store_next_request(const fry_store *store)
 {
     fry_async *async;
 
-    TAILQ_FOREACH(async, &store->requests.asyncs, entry)
-    {
+    TAILQ_FOREACH(async, &store->requests.asyncs, entry) {
         fry_store_request *request = (fry_store_request *)(void *)async;
 
         if (async->state == FRY_ASYNC_UNDER_WAY && request->private_ == NULL)

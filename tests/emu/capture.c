@@ -90,7 +90,7 @@ static void end(capture *capture)
         emu_nodes_drop(capture->nodes);
     capture->nodes = NULL;
     LIST_FOREACH_SAFE(part, &capture->streams, entry, following)
-    part_with(part);
+        part_with(part);
     drop(capture);
 }
 
@@ -181,8 +181,7 @@ CUresult emu_capture_wait(CUstream stream, CUevent event)
 static bool is_in(const capture *capture, CUcontext context)
 {
     const captured_stream *part;
-    LIST_FOREACH(part, &capture->streams, entry)
-    {
+    LIST_FOREACH(part, &capture->streams, entry) {
         if (part->stream->context == context)
             return true;
     }
@@ -209,8 +208,7 @@ CUresult emu_capture_forbids(emu_call call)
     bool forbidden = false;
     bool other = false; /* thread's capture */
     capture *capture;
-    LIST_FOREACH(capture, &captures, entry)
-    {
+    LIST_FOREACH(capture, &captures, entry) {
         if (!forbids(capture, call, thread))
             continue;
         capture->invalid = true;
@@ -248,10 +246,8 @@ static capture *blocking_capture(CUcontext context)
 {
     capture *capture;
     const captured_stream *part;
-    LIST_FOREACH(capture, &captures, entry)
-    {
-        LIST_FOREACH(part, &capture->streams, entry)
-        {
+    LIST_FOREACH(capture, &captures, entry) {
+        LIST_FOREACH(part, &capture->streams, entry) {
             if (part->stream->context == context &&
                 (part->stream->flags & CU_STREAM_NON_BLOCKING) == 0)
                 return capture;

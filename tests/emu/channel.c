@@ -41,8 +41,8 @@ emu_channel *emu_channel_for(CUstream stream, const emu_operation *operation)
         return NULL;
     if (operation->kind != EMU_OPERATION_MARK)
         copies = operation->kind == EMU_OPERATION_COPY;
-    return &stream->context->channels[stream->number % emu.channel_count +
-                                      (copies ? emu.channel_count : 0)];
+    return &stream->context
+                ->channels[stream->number % emu.channel_count + (copies ? emu.channel_count : 0)];
 }
 
 emu_operation *emu_channel_full(emu_channel *channel)
@@ -64,8 +64,7 @@ static emu_operation *next_of(const emu_channel *channel)
 {
     emu_operation *operation;
 
-    TAILQ_FOREACH(operation, &channel->undone, in_channel)
-    {
+    TAILQ_FOREACH(operation, &channel->undone, in_channel) {
         if (!operation->has_begun)
             return operation;
     }

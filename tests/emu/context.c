@@ -61,10 +61,9 @@ void emu_context_fail(CUcontext context, CUresult error)
     emu_operation *operation;
 
     context->error = error;
-    LIST_FOREACH(stream, &context->streams, entry)
-    {
+    LIST_FOREACH(stream, &context->streams, entry) {
         TAILQ_FOREACH(operation, &stream->queue, entry)
-        emu_accesses_unlink(operation);
+            emu_accesses_unlink(operation);
     }
     emu_streams_wake(context->device);
 }
@@ -73,8 +72,7 @@ static bool is_working(CUcontext context)
 {
     CUstream stream;
 
-    LIST_FOREACH(stream, &context->streams, entry)
-    {
+    LIST_FOREACH(stream, &context->streams, entry) {
         if (stream->running != NULL)
             return true;
     }
@@ -91,7 +89,7 @@ static void deactivate(CUcontext context)
     /* A primary context gets a new life; its streams do not, though their threads may still be
      * there. */
     LIST_FOREACH(stream, &context->streams, entry)
-    stream->abandoned = true;
+        stream->abandoned = true;
     emu_context_fail(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     while (is_working(context))
         pthread_cond_wait(&emu.quiet, &emu.mutex);

@@ -49,10 +49,8 @@ static bool is_any_busy(void)
     CUcontext context;
     CUstream stream;
 
-    LIST_FOREACH(context, &emu.contexts, entry)
-    {
-        LIST_FOREACH(stream, &context->streams, entry)
-        {
+    LIST_FOREACH(context, &emu.contexts, entry) {
+        LIST_FOREACH(stream, &context->streams, entry) {
             if (is_busy(stream))
                 return true;
         }

@@ -112,8 +112,7 @@ void emu_modules_unload(CUcontext context)
 {
     CUmodule module;
     CUmodule following;
-    LIST_FOREACH_SAFE(module, &modules, entry, following)
-    {
+    LIST_FOREACH_SAFE(module, &modules, entry, following) {
         if (module->context == context)
             unload(module);
     }
@@ -241,8 +240,7 @@ static CUresult find_function(CUmodule module, const char *name, CUfunction *fun
     CUfunction function;
     if (strlen(name) + sizeof("kernel ") > NAME_BYTES)
         return CUDA_ERROR_NOT_FOUND;
-    LIST_FOREACH(function, &module->functions, entry)
-    {
+    LIST_FOREACH(function, &module->functions, entry) {
         if (strcmp(function->name, name) == 0) {
             *function_p = function;
             return CUDA_SUCCESS;

@@ -162,11 +162,10 @@ CUresult emu_wait_for_context(CUcontext context)
     CUresult result = CUDA_SUCCESS;
 
     LIST_FOREACH(stream, &context->streams, entry)
-    count++;
+        count++;
     waits = emu_allocate((count + 1) * sizeof *waits);
     count = 0;
-    LIST_FOREACH(stream, &context->streams, entry)
-    {
+    LIST_FOREACH(stream, &context->streams, entry) {
         emu_object_hold(stream);
         waits[count++] = (emu_wait){stream, stream->issued, NULL};
     }
@@ -195,7 +194,7 @@ bool emu_context_is_held(CUcontext context)
     bool is_any = emu.held;
 
     LIST_FOREACH(stream, &context->streams, entry)
-    is_any |= stream->held || stream->hung;
+        is_any |= stream->held || stream->hung;
     return is_any;
 }
 
@@ -205,7 +204,7 @@ static void wake_all(CUstream stream)
 
     pthread_cond_signal(&stream->work);
     LIST_FOREACH(waiter, &stream->waiters, entry)
-    pthread_cond_signal(waiter->wake);
+        pthread_cond_signal(waiter->wake);
 }
 
 void emu_streams_wake(const emu_device *device)
@@ -213,12 +212,11 @@ void emu_streams_wake(const emu_device *device)
     CUcontext context;
     CUstream stream;
 
-    LIST_FOREACH(context, &emu.contexts, entry)
-    {
+    LIST_FOREACH(context, &emu.contexts, entry) {
         if (device != NULL && context->device != device)
             continue;
         LIST_FOREACH(stream, &context->streams, entry)
-        wake_all(stream);
+            wake_all(stream);
     }
 }
 
@@ -273,8 +271,7 @@ static void retire(CUstream stream, emu_operation *operation)
 
     TAILQ_REMOVE(&stream->queue, operation, entry);
     emu_operation_free(operation);
-    LIST_FOREACH(waiter, &stream->waiters, entry)
-    {
+    LIST_FOREACH(waiter, &stream->waiters, entry) {
         if (waiter->sequence <= stream->completed)
             pthread_cond_signal(waiter->wake);
     }
@@ -455,8 +452,7 @@ static void legacy_order(CUstream stream, emu_operation *operation)
     CUstream other;
 
     if (stream->legacy) {
-        LIST_FOREACH(other, &stream->context->streams, entry)
-        {
+        LIST_FOREACH(other, &stream->context->streams, entry) {
             if (!(other->flags & CU_STREAM_NON_BLOCKING))
                 stand_behind(operation, stream, other);
         }

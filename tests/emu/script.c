@@ -78,8 +78,7 @@ static CUresult lose_device(int ordinal, CUresult result)
         return CUDA_ERROR_INVALID_VALUE;
     device = &emu.devices[ordinal];
     device->lost = result;
-    LIST_FOREACH(context, &emu.contexts, entry)
-    {
+    LIST_FOREACH(context, &emu.contexts, entry) {
         if (context->device == device)
             emu_context_fail(context, result);
     }

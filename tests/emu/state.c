@@ -351,10 +351,8 @@ static bool is_at_work(void)
     CUcontext context;
     CUstream stream;
 
-    LIST_FOREACH(context, &emu.contexts, entry)
-    {
-        LIST_FOREACH(stream, &context->streams, entry)
-        {
+    LIST_FOREACH(context, &emu.contexts, entry) {
+        LIST_FOREACH(stream, &context->streams, entry) {
             if (!TAILQ_EMPTY(&stream->queue))
                 return true;
         }

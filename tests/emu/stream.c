@@ -61,8 +61,7 @@ static CUresult per_thread(CUcontext context, CUstream *stream_p)
     CUstream stream;
     CUresult result;
 
-    LIST_FOREACH(stream, &context->streams, entry)
-    {
+    LIST_FOREACH(stream, &context->streams, entry) {
         if (stream->owner_thread == thread) {
             *stream_p = stream;
             return CUDA_SUCCESS;

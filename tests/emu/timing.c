@@ -48,8 +48,7 @@ bool emu_engine_take(emu_operation *operation)
     emu_engines *const engines = &operation->stream->context->device->engines[operation->direction];
     emu_operation *other;
 
-    TAILQ_FOREACH(other, &engines->ready, ready)
-    {
+    TAILQ_FOREACH(other, &engines->ready, ready) {
         /* A lower number is a higher priority. */
         if (other->stream->priority > operation->stream->priority)
             break;

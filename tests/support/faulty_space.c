@@ -65,8 +65,7 @@ static int64_t ttl_of(const mem_lease *held)
 {
     const fry_store_lease *lease;
 
-    LIST_FOREACH(lease, &held->holder->local.base.leases, entry)
-    {
+    LIST_FOREACH(lease, &held->holder->local.base.leases, entry) {
         if (lease->private_ == held)
             return lease->ttl_ns;
     }
@@ -79,8 +78,7 @@ static void set_ends(const char *uri, bool is_frozen)
 
     (void)pthread_mutex_lock(&fry_space_lock);
     mem_space *space = space_of(uri);
-    LIST_FOREACH(held, &space->leases, entry)
-    {
+    LIST_FOREACH(held, &space->leases, entry) {
         const int64_t now_ns = fry_clock_now_ns(held->holder->local.base.reactor->clock);
 
         if (!held->has_ended)
@@ -108,7 +106,7 @@ void faulty_space_empty(const char *uri)
     faulty_past *of_space = find_past(space->name);
     (void)snprintf(of_space->name, sizeof of_space->name, "%s", space->name);
     LIST_FOREACH(held, &space->leases, entry)
-    held->has_ended = true;
+        held->has_ended = true;
     while (RB_ROOT(&space->records) != NULL)
         fry_space_delete(space, RB_ROOT(&space->records));
     of_space->lives++;

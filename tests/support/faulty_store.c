@@ -742,9 +742,9 @@ faulty_store *faulty_store_put(fry_store *store)
     store->ops = &faulty_ops;
     faulty_need(TAILQ_EMPTY(&store->requests.asyncs), "it is put in before anything is asked");
     LIST_FOREACH(watch, &store->watches, entry)
-    begin_watched(faulty, &faulty->watches[count++], watch);
+        begin_watched(faulty, &faulty->watches[count++], watch);
     LIST_FOREACH(lease, &store->leases, entry)
-    begin_lease(faulty, lease);
+        begin_lease(faulty, lease);
     return faulty;
 }
 

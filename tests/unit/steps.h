@@ -16,11 +16,16 @@
  *   drop NAME...
  *
  *   fire 0.3 [0.3]...      the stream of the program comes to its next event
- *   settle | devices [N] | run     the engine; the devices, which run N operations; both, to the
- * end pass NS                time passes, and the engine settles hold DEVICE | free DEVICE      its
- * stream `w` refuse DEVICE N | strike DEVICE N      the copy after N others lose DEVICE | find
- * DEVICE shutdown NS STATUS     ferry_engine_shutdown and what it answers wait 0.3 FUTURE STATUS
- * ferry_future_stream_wait, the same write BUFFER BYTE      as a kernel of the program's does
+ *   settle                 the engine
+ *   devices [N]            the devices, which run N operations
+ *   run                    both, to the end
+ *   pass NS                time passes, and the engine settles
+ *   hold DEVICE            its stream `w`; free DEVICE lets it go
+ *   refuse DEVICE N        the copy after N others; strike DEVICE N likewise
+ *   lose DEVICE            find DEVICE
+ *   shutdown NS STATUS     ferry_engine_shutdown, and what it answers
+ *   wait 0.3 FUTURE STATUS      ferry_future_stream_wait, the same
+ *   write BUFFER BYTE      as a kernel of the program's does
  *
  *   expect FUTURE... STATUS [by STATUS]    the second is its cause's
  *   fails FUTURE WORDS...      by itself on the device, whose message those are
