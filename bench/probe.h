@@ -41,6 +41,7 @@ void probe_head_of_line(const probe_case *which);
 void probe_visible(const probe_case *which);
 void probe_late(const probe_case *which);
 void probe_gap(const probe_case *which);
+void probe_teller(const probe_case *which);
 void probe_free(const probe_case *which);
 void probe_exit(const probe_case *which);
 void probe_exit_body(const probe_case *which);

@@ -30,6 +30,8 @@ const probe_case probe_cases[] = {
     {"visible-same", "visible", probe_visible, 9, 0, 0, 0, false},
     {"visible-teller", "visible", probe_visible, 9, 0, 0, 1, false},
     {"late", "late", probe_late, 6, 0, 0, 0, false},
+    {"teller-8conn", "teller", probe_teller, 8, 8, 0, 0, false},
+    {"teller-32conn", "teller", probe_teller, 8, 32, 0, 0, false},
     {"gap", "gap", probe_gap, 6, 0, 0, 0, false},
     {"bubble-h2d", "bubble", probe_bubble, 10, 0, 0, PROBE_H2D, false},
     {"bubble-d2h", "bubble", probe_bubble, 10, 0, 0, PROBE_D2H, false},

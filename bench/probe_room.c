@@ -11,7 +11,8 @@
 
 #define STREAMS_MOST 4
 #define COPY_BYTES ((size_t)4096)
-#define BATCH 64
+#define BATCH 64                        /* copies in one call, */
+#define BATCH_MOST 256                  /* and as many as ferry puts into one */
 #define BLOCKED_NS (PROBE_HOLD_NS / 10) /* a call that takes so long has waited */
 
 typedef struct room {
@@ -23,8 +24,8 @@ typedef struct room {
     CUevent behind, outside;     /* the kernel; what stands */
     CUevent records[STREAMS_MOST];
     probe_ends up[STREAMS_MOST], across[STREAMS_MOST];
-    CUdeviceptr dsts[STREAMS_MOST][BATCH], srcs[STREAMS_MOST][BATCH];
-    size_t sizes[BATCH];
+    CUdeviceptr dsts[STREAMS_MOST][BATCH_MOST], srcs[STREAMS_MOST][BATCH_MOST];
+    size_t sizes[BATCH_MOST];
     uint32_t *words;
 } room;
 
@@ -54,12 +55,27 @@ static void enqueue_write(room *room, int i)
     probe_write(room->each[i], &room->words[i], 1);
 }
 
-static void enqueue_batch(room *room, int i)
+static void enqueue_copies(room *room, int i, size_t count)
 {
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     size_t first = 0;
-    PROBE_CALL(cuMemcpyBatchAsync, room->dsts[i], room->srcs[i], room->sizes, BATCH, &attributes,
+    PROBE_CALL(cuMemcpyBatchAsync, room->dsts[i], room->srcs[i], room->sizes, count, &attributes,
                &first, 1, room->each[i]);
+}
+
+static void enqueue_batch(room *room, int i)
+{
+    enqueue_copies(room, i, BATCH);
+}
+
+static void enqueue_pair(room *room, int i)
+{
+    enqueue_copies(room, i, 2);
+}
+
+static void enqueue_most(room *room, int i)
+{
+    enqueue_copies(room, i, BATCH_MOST);
 }
 
 static const struct {
@@ -68,6 +84,7 @@ static const struct {
 } kinds[] = {
     {"copy", enqueue_copy},     {"copy-d2d", enqueue_copy_across}, {"wait", enqueue_wait},
     {"record", enqueue_record}, {"write", enqueue_write},          {"batch", enqueue_batch},
+    {"batch-2", enqueue_pair},  {"batch-256", enqueue_most},
 };
 
 static void open_room(room *room, int streams)
@@ -83,9 +100,9 @@ static void open_room(room *room, int streams)
     for (int i = 0; i < streams; i++) {
         room->each[i] = streams == 1 ? room->user : probe_stream(gpu.lowest);
         room->records[i] = probe_event(CU_EVENT_DISABLE_TIMING);
-        room->up[i] = probe_ends_make(PROBE_H2D, BATCH * COPY_BYTES);
+        room->up[i] = probe_ends_make(PROBE_H2D, BATCH_MOST * COPY_BYTES);
         room->across[i] = probe_ends_make(PROBE_D2D, COPY_BYTES);
-        for (size_t j = 0; j < BATCH; j++) {
+        for (size_t j = 0; j < BATCH_MOST; j++) {
             room->dsts[i][j] = room->up[i].dst + j * COPY_BYTES;
             room->srcs[i][j] = room->up[i].src + j * COPY_BYTES;
             room->sizes[j] = COPY_BYTES;
@@ -124,7 +141,9 @@ static void try_kind(room *room, size_t kind, const char *suffix)
     int64_t took_ns = 0;
     hold_all(room);
     probe_other_begin();
-    size_t most = kinds[kind].enqueue == enqueue_batch ? room->most / 2 : room->most;
+    size_t most = kinds[kind].enqueue == enqueue_batch || kinds[kind].enqueue == enqueue_most
+                      ? room->most / 2
+                      : room->most;
     while (taken < most && probe_hold_stands()) {
         int64_t begin_ns = bench_now_ns();
         kinds[kind].enqueue(room, (int)(taken % (size_t)room->streams));

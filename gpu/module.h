@@ -14,7 +14,7 @@
 #include "gpu/device.h"
 
 /* Version of the layouts in this file and gpu/device.h: library and module must be of one build. */
-#define FRY_MODULE_VERSION 3
+#define FRY_MODULE_VERSION 4
 
 #define FRY_MODULE_ENTRY "fry_module_entry"
 
@@ -25,6 +25,7 @@
 typedef struct fry_module_thread {
     void *scope; /* for gpu/cuda/context.c, like the next */
     bool had_context;
+    uint32_t entered; /* scopes of it that have made a context current */
 } fry_module_thread;
 
 /* The functions of base/ that a module gets, by their names. */

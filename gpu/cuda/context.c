@@ -5,8 +5,8 @@
 #include "gpu/cuda/driver.h"
 
 /*
- * A thread's `had_context`: it had a context when last asked, and no call was refused since.
- * `scope`: its innermost scope, if that scope's context is put off.
+ * A thread's `had_context`: it had a context of its own, not of a scope's, when last asked, and no
+ * call was refused since. `scope`: its innermost scope, if that scope's context is put off.
  */
 static void open_scope(fry_cuda_scope *scope)
 {
@@ -38,6 +38,7 @@ static CUresult enter(fry_cuda_scope *scope, CUcontext context)
     if (result != CUDA_SUCCESS && fry_cuda_is_refusal(result))
         result = fry_cuda.cuCtxPushCurrent(context);
     scope->has_context = result == CUDA_SUCCESS;
+    fry_cuda_thread()->entered += scope->has_context;
     return result;
 }
 
@@ -59,7 +60,7 @@ static CUcontext look_at_context(void)
     CUcontext current = NULL;
     if (fry_cuda.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         current = NULL;
-    fry_cuda_thread()->had_context = current != NULL;
+    fry_cuda_thread()->had_context = current != NULL && fry_cuda_thread()->entered == 0;
     return current;
 }
 
@@ -101,16 +102,23 @@ CUresult fry_cuda_enter_put_off(void)
 /*
  * No document says for each call which answers mean this. Refusals by a capture of the same thread
  * do: a capture refuses a copy on another context's stream, but not with that context current and
- * the mode relaxed.
+ * the mode relaxed. On an H200 (driver 580, CUDA 13.0) the calls that ferry makes to issue are
+ * taken whatever context is current, also none; only cuMemcpyBatchAsync wants one, and answers
+ * CUDA_ERROR_INVALID_VALUE without.
  */
-bool fry_cuda_lacked_context(CUresult result)
+static bool may_lack_context(CUresult result)
 {
     bool is_of_capture = result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
                          result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    return is_of_capture || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_HANDLE ||
+           (result == CUDA_ERROR_INVALID_VALUE && look_at_context() == NULL);
+}
+
+bool fry_cuda_lacked_context(CUresult result)
+{
     fry_module_thread *thread = fry_cuda_thread();
-    if (thread->scope == NULL ||
-        !(is_of_capture || result == CUDA_ERROR_INVALID_CONTEXT ||
-          result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_HANDLE))
+    if (thread->scope == NULL || !may_lack_context(result))
         return false;
     thread->had_context = false;
     return fry_cuda_enter_put_off() == CUDA_SUCCESS;
@@ -121,8 +129,10 @@ void fry_cuda_leave(fry_cuda_scope *scope)
     CUcontext left;
     if (!scope->is_open)
         return;
-    if (scope->has_context)
+    if (scope->has_context) {
         (void)fry_cuda.cuCtxPopCurrent(&left);
+        fry_cuda_thread()->entered--;
+    }
     if (scope->has_mode)
         (void)fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
     fry_cuda_thread()->scope = scope->outer;

@@ -229,12 +229,26 @@ CUresult emu_enter_context(emu_call call, CUcontext *context_p)
     return CUDA_SUCCESS;
 }
 
+/*
+ * What a call on a stream answers in a thread that has no context: an H200 (driver 580, CUDA 13.0)
+ * takes the first two and refuses a batch like this. Of the others nobody knows.
+ */
+static CUresult without_context(emu_call call)
+{
+    return call == EMU_CALL_cuMemcpyAsync || call == EMU_CALL_cuStreamWriteValue32 ? CUDA_SUCCESS
+           : call == EMU_CALL_cuMemcpyBatchAsync ? CUDA_ERROR_INVALID_VALUE
+                                                 : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult emu_enter_work(emu_call call, CUstream handle, CUstream *stream_p)
 {
     CUresult result = emu_enter_stream(call, handle, stream_p);
 
-    if (result == CUDA_SUCCESS && emu_context_current() == NULL)
-        result = emu_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (result == CUDA_SUCCESS && emu_context_current() == NULL) {
+        result = without_context(call);
+        if (result != CUDA_SUCCESS)
+            (void)emu_leave(result);
+    }
     return result;
 }
 

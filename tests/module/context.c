@@ -88,6 +88,56 @@ static void test_changes(void)
     place_close(&self);
 }
 
+/* Two small copies in one call; none is made singly. */
+static void copy_pair(place *self)
+{
+    fry_stream *in = rig_main(self->device, FRY_CUDA_FROM_HOST);
+    uint64_t batches = rig_calls("cuMemcpyBatchAsync"), singles = rig_calls("cuMemcpyAsync");
+    (void)rig_copy(&self->rig, in, self->gpu, self->host, 4 * KIB, NULL, 0);
+    fry_event last = rig_copy(&self->rig, in, self->gpu + 8 * KIB, self->host, 4 * KIB, NULL, 0);
+    rig_flush(in);
+    rig_await(&self->rig, last);
+    CHECK(rig_calls("cuMemcpyBatchAsync") > batches);
+    GIVES(rig_calls("cuMemcpyAsync"), singles);
+}
+
+/* A copy behind another direction's that is still kept back: scopes nest. */
+static void copy_behind(place *self)
+{
+    fry_stream *in = rig_main(self->device, FRY_CUDA_FROM_HOST);
+    fry_stream *out = rig_main(self->device, FRY_CUDA_TO_HOST);
+    emu_hold();
+    fry_event first = rig_copy(&self->rig, in, self->gpu, self->host, 4 * KIB, NULL, 0);
+    fry_event second =
+        rig_copy(&self->rig, out, self->host + 8 * KIB, self->gpu, 4 * KIB, &first, 1);
+    rig_flush(out);
+    emu_release();
+    rig_await(&self->rig, second);
+}
+
+/*
+ * cuMemcpyBatchAsync refuses a thread that has no context, with an answer that says nothing of
+ * contexts. The batch is made all the same: in a thread whose context went, and in one that has
+ * only ever had what ferry's own scopes entered.
+ */
+static void test_batch(void)
+{
+    place self;
+    place_open(&self);
+    CUcontext own;
+    OK(cuCtxGetCurrent(&own));
+    for (int i = 0; i < 3; i++) {
+        copy_pair(&self);
+        OK(cuCtxSetCurrent(NULL));
+        copy_pair(&self);
+        copy_behind(&self);
+        copy_pair(&self);
+        OK(cuCtxSetCurrent(own));
+    }
+    CHECK(self.rig.logged[0] == '\0');
+    place_close(&self);
+}
+
 /* A driver that wants the stream's own context, whichever of the calls says so, and how. */
 static void test_refused(void)
 {
@@ -153,6 +203,7 @@ int main(int count, char **arguments)
 {
     static const rig_test tests[] = {
         {"changes", test_changes},
+        {"batch", test_batch},
         {"refused", test_refused},
         {"event_made", test_event_made},
         {"refused_twice", test_refused_twice},
