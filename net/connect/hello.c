@@ -371,6 +371,7 @@ void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
         .window_messages = hello->agreement.window_messages,
         .unexpected_max = hello->agreement.unexpected_max,
         .window_bytes = hello->agreement.window_bytes,
+        .has_pieces = (hello->own.paths & hello->other.paths & FRY_HELLO_PIECES) != 0,
     };
     (void)crypto_generichash(by_caller, sizeof(session->send_key), (const uint8_t *)caller_label,
                              sizeof(caller_label) - 1, hello->more, sizeof(hello->more));

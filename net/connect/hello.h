@@ -29,6 +29,9 @@
 /* Paths that a member can use: bits by fry_channel_path. */
 #define FRY_HELLO_PATH(path) ((uint8_t)(1u << (path)))
 
+/* Beside them: the member knows messages in pieces. Members before that sent 0, and ignore it. */
+#define FRY_HELLO_PIECES ((uint8_t)0x80)
+
 typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */
@@ -67,7 +70,7 @@ typedef struct fry_hello_offer {
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH, FRY_HELLO_PIECES */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

@@ -86,6 +86,7 @@ void fry_link_connect_self(fry_link_peer *link)
         .window_messages = own->window_messages,
         .unexpected_max = own->unexpected_max,
         .window_bytes = own->window_bytes,
+        .has_pieces = true,
     };
     uint8_t address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;

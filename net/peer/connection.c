@@ -16,6 +16,7 @@
 #define BATCH_MAX 64         /* answers */
 #define RECORDS_MAX_FACTOR 3 /* a slot has at most a message and two recalls: recall() */
 #define HEADERS_LATE_MIN 1024
+#define SLICES (FRY_CONNECTION_ASKED + FRY_CONNECTION_SERVED)
 
 static uint32_t power_of_2_from(uint32_t value)
 {
@@ -47,6 +48,7 @@ static bool allocate(fry_peer_connection *connection)
         fry_alloc_table(memory, connection->chunk_count * sizeof(fry_chunk), false);
     connection->bundles =
         fry_alloc_table(memory, FRY_CONNECTION_BUNDLES * sizeof(fry_bundle), false);
+    connection->slices = fry_alloc_table(memory, SLICES * sizeof(fry_slice), true);
     connection->stash =
         fry_alloc_table(memory, ((size_t)connection->stash_mask + 1) * sizeof(fry_record *), true);
     connection->by_slot =
@@ -55,7 +57,7 @@ static bool allocate(fry_peer_connection *connection)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
     return connection->free_slots != NULL && connection->runs != NULL &&
            connection->slots != NULL && connection->records != NULL && connection->chunks != NULL &&
-           connection->bundles != NULL && connection->stash != NULL &&
+           connection->bundles != NULL && connection->slices != NULL && connection->stash != NULL &&
            connection->by_slot != NULL &&
            (!connection->is_keyed || connection->headers_seen != NULL);
 }
@@ -94,6 +96,13 @@ fry_peer_connection *fry_peer_connection_open(const fry_peer_options *options,
         return NULL;
     }
     fry_bundles_init(connection);
+    for (size_t i = 0; i < SLICES; i++) {
+        fry_slice *slice = &connection->slices[i];
+        fry_slice **free =
+            i < FRY_CONNECTION_ASKED ? &connection->asks_free : &connection->serves_free;
+        slice->next = *free;
+        *free = slice;
+    }
     return connection;
 }
 
@@ -107,6 +116,7 @@ void fry_peer_connection_close(fry_peer_connection *connection)
     fry_free_table(memory, connection->by_slot, connection->slot_count * sizeof(fry_record *));
     fry_free_table(memory, connection->stash,
                    ((size_t)connection->stash_mask + 1) * sizeof(fry_record *));
+    fry_free_table(memory, connection->slices, SLICES * sizeof(fry_slice));
     fry_free_table(memory, connection->bundles, FRY_CONNECTION_BUNDLES * sizeof(fry_bundle));
     fry_free_table(memory, connection->chunks, connection->chunk_count * sizeof(fry_chunk));
     fry_free_table(memory, connection->records, connection->record_count * sizeof(fry_record));
@@ -187,17 +197,21 @@ bool fry_connection_store(fry_peer_connection *connection, fry_record *record, c
     return true;
 }
 
-void fry_connection_load(const fry_record *record, void *memory, size_t size_bytes)
+void fry_connection_load(const fry_record *record, size_t offset, void *memory, size_t size_bytes)
 {
     uint8_t *to = memory;
     if (record->data == NULL) {
         if (size_bytes > 0)
-            memcpy(to, record->small, size_bytes);
+            memcpy(to, record->small + offset, size_bytes);
         return;
     }
-    for (const fry_chunk *chunk = record->data; size_bytes > 0; chunk = chunk->next) {
-        size_t part = size_bytes < sizeof(chunk->bytes) ? size_bytes : sizeof(chunk->bytes);
-        memcpy(to, chunk->bytes, part);
+    const fry_chunk *chunk = record->data;
+    for (; offset >= sizeof(chunk->bytes); offset -= sizeof(chunk->bytes))
+        chunk = chunk->next;
+    for (; size_bytes > 0; chunk = chunk->next, offset = 0) {
+        size_t part = sizeof(chunk->bytes) - offset;
+        part = size_bytes < part ? size_bytes : part;
+        memcpy(to, chunk->bytes + offset, part);
         to += part;
         size_bytes -= part;
     }
@@ -219,7 +233,7 @@ void fry_record_keep_fault(fry_record *record, const fry_fault *fault)
 void fry_record_fault(const fry_record *record, fry_fault *fault)
 {
     *fault = (fry_fault){0};
-    fry_connection_load(record, fault,
+    fry_connection_load(record, 0, fault,
                         record->data != NULL ? sizeof(*fault) : FRY_FAULT_BARE_BYTES);
 }
 

@@ -28,7 +28,7 @@ void fry_connection_give_record(fry_peer_connection *connection, fry_record *rec
  */
 bool fry_connection_store(fry_peer_connection *connection, fry_record *record, const void *data,
                           size_t size_bytes);
-void fry_connection_load(const fry_record *record, void *memory, size_t size_bytes);
+void fry_connection_load(const fry_record *record, size_t offset, void *memory, size_t size_bytes);
 
 /*
  * Stores a fault, and its words if it has some: they count as data. Without words, or by

@@ -45,13 +45,18 @@ typedef struct fry_record fry_record;
 /* A message that arrived, kept until its receive is there and ready. It belongs to the connection.
  */
 struct fry_record {
-    ferry_tag tag;
+    union {
+        ferry_tag tag;
+        uint64_t asked_bytes; /* once it comes in pieces: net/peer/ask.c */
+    };
     uint64_t op;
     uint64_t size_bytes;
     uint32_t number, slot;       /* from its header */
     uint32_t ahead;              /* until it is matched */
     uint32_t gap;                /* unexpected: free places between it and the message before it */
     uint8_t kind;                /* fry_wire_kind */
+    bool is_asking;              /* in pieces: in the list of those with more to ask for */
+    uint8_t pieces;              /* in pieces: how many are under way */
     fry_message *receive;        /* the receive that has it; NULL: none yet */
     fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list
                                     that it waits in */

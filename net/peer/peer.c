@@ -2,12 +2,14 @@
 #include "net/peer/peer.h"
 
 #include "base/lf.h"
+#include "net/peer/ask.h"
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
 #include "net/peer/match.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
+#include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
@@ -346,6 +348,8 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
         else
             fry_connection_answer(connection);
         connection->state = FRY_CONNECTION_OVER;
+        fry_ask_detach(connection);
+        fry_serve_detach(connection);
     }
     if (channel_p != NULL)
         *channel_p = connection != NULL ? connection->channel : NULL;
@@ -370,6 +374,10 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
 void fry_peer_destroyed(fry_peer *peer, fry_peer_connection *connection, void *turn)
 {
     peer->turn = turn;
+    if (connection != NULL && connection->peer != NULL) {
+        fry_ask_destroyed(connection);
+        fry_serve_destroyed(connection);
+    }
     while (connection != NULL && connection->ended.open_next != &connection->ended)
         fry_message_make_quiet(connection->ended.open_next);
 }
@@ -408,6 +416,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_sends_recall(connection);
     if (fry_unlikely(connection->has_bye)) /* it waits for a control */
         fry_connection_hear_bye(connection);
+    if (fry_unlikely(connection->unasked > 0))
+        fry_ask_go_on(connection);
     if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting)))
         fry_sends_start_waiting(peer);
     if (fry_connection_is_live(connection) && is_answer_due(connection, was_due, count)) {

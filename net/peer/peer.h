@@ -19,7 +19,10 @@
 
 typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
+typedef struct fry_slice fry_slice;
 typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
+
+#define FRY_SLICE_BYTES_MAX ((size_t)1 << 20)
 
 typedef enum fry_message_state {
     FRY_MESSAGE_NEW = 0,
@@ -36,14 +39,18 @@ typedef enum fry_message_state {
 struct fry_message {
     /* Set by the engine. */
     void *owner;
-    void *memory; /* NULL only if size_bytes is 0 */
+    void *memory; /* NULL only if size_bytes is 0, or it is_staged */
     size_t size_bytes;
     ferry_tag tag;
     uint64_t op; /* number of its operation, which is sent: traces join by it */
     bool is_send;
+    bool is_staged; /* its bytes are where no channel reads and writes: the engine moves them, piece
+                       by piece (fry_slice). A send may have `memory` with a copy of all its bytes;
+                       it is used if the message goes with its data */
     /* Owned by the peer. */
     uint8_t state; /* fry_message_state */
     uint8_t flags;
+    uint8_t posts; /* of its pieces: posts or pulls that use memory; with the message's own */
     fry_peer *peer;
     uint64_t other_op;            /* number of the other end's operation; 0: unknown */
     fry_message *next, *previous; /* in the list of its tag: not launched, or without a message */
@@ -56,6 +63,28 @@ struct fry_message {
     };
     uint64_t number;
     void *private_;
+};
+
+/*
+ * A piece of a message, on its way. If the message is_staged, the peer asks the engine for memory
+ * of `size_bytes` that channels can use, by an event, and the engine answers during that or later.
+ * `over` ends the piece, unless fry_peer_stored has.
+ */
+struct fry_slice {
+    union {
+        fry_post post;
+        fry_pull pull;
+    };
+    fry_message *message;
+    uint64_t offset;
+    uint32_t size_bytes;
+    uint32_t number, slot; /* of the launch */
+    uint8_t state;         /* net/peer/state.h */
+    bool is_staged;        /* its message is */
+    void *memory;
+    void *owner; /* the engine's; NULL at first */
+    fry_peer_connection *connection;
+    fry_slice *next;
 };
 
 typedef struct fry_peer_events {
@@ -90,6 +119,18 @@ typedef struct fry_peer_events {
      * until the other end's message has come, or the other end was told. NULL: not called.
      */
     void (*untouched)(void *turn, fry_message *message);
+
+    /* Of staged messages' pieces; NULL: there are no such messages. */
+
+    /* The other end wants these bytes of a send: the engine answers by fry_peer_served. */
+    void (*serve)(void *turn, fry_slice *piece);
+    /* These bytes of a receive can be fetched: the engine answers by fry_peer_placed. */
+    void (*wants_place)(void *turn, fry_slice *piece);
+    /* They are in that place: the engine takes them from there, then calls fry_peer_stored. */
+    void (*landed)(void *turn, fry_slice *piece);
+    /* The peer needs nothing more for the piece, and nobody touches its memory: the piece is gone.
+     */
+    void (*over)(void *turn, fry_slice *piece);
 } fry_peer_events;
 
 typedef struct fry_peer_options {
@@ -98,6 +139,7 @@ typedef struct fry_peer_options {
     int32_t rank, own_rank;
     uint32_t window_messages, unexpected_max;
     size_t window_bytes;
+    uint32_t piece_bytes; /* up to FRY_SLICE_BYTES_MAX; 0: that many */
     const fry_peer_events *events;
     void *arg;
 } fry_peer_options;
@@ -106,6 +148,7 @@ typedef struct fry_peer_options {
 typedef struct fry_connection_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
     bool is_keyed; /* between hosts; on one host control messages carry no hash */
+    bool has_pieces; /* both ends can send a message in pieces */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;

@@ -13,6 +13,8 @@
  * ENDED before an event or the channel is called, so nobody else ends it. (The channel may fail
  * within the call, and with it all that is open.)
  *
+ * A message that is HELD, or whose receive is staged, comes in pieces: net/peer/ask.c.
+ *
  * A receive that is withdrawn while it is pulled is refused at once, and quiet when the pull is
  * done. Nobody can call the pull back (the transport's cancel does nothing then), so its memory is
  * free only then.
@@ -29,15 +31,18 @@
 
 #include "base/lf.h"
 #include "net/mac.h"
+#include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/send.h"
+#include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void broke_rules(fry_peer_connection *connection, const char *what)
@@ -47,14 +52,6 @@ static void broke_rules(fry_peer_connection *connection, const char *what)
 }
 
 /* ---- the end of a receive ---- */
-
-/* From here on only this function's caller ends the receive. */
-static inline void begin_end(fry_message *message)
-{
-    message->flags &= (uint8_t)~FRY_MESSAGE_TAKEN;
-    message->state = FRY_MESSAGE_ENDED;
-    message->peer->receive_count--;
-}
 
 static void drop(fry_peer_connection *connection, void *token)
 {
@@ -99,7 +96,7 @@ static void pull_done(fry_pull *pull, ferry_status status, const fry_fault *faul
     if (message->state == FRY_MESSAGE_ENDED) {
         fry_message_make_quiet(message);
     } else if (status == FERRY_OK) {
-        begin_end(message);
+        fry_receive_begin_end(message);
         fry_connection_acknowledge(connection, (uint32_t)message->number);
         fry_message_finish(message, FERRY_OK, NULL);
     } else {
@@ -133,10 +130,23 @@ static void fail_by_poison(fry_peer_connection *connection, fry_record *record,
 {
     fry_fault fault;
     fry_record_fault(record, &fault);
-    begin_end(message);
+    fry_receive_begin_end(message);
     fry_connection_acknowledge(connection, record->slot);
     fry_connection_give_record(connection, record);
+    if (message->posts > 0)
+        message->state = FRY_MESSAGE_UNDER_WAY; /* some of it still comes */
     fry_message_finish(message, fry_status_of_fault(connection->peer, &fault), &fault);
+}
+
+/* The message could only be had in pieces, which the other end does not know. */
+static void fail_without_pieces(fry_peer_connection *connection, fry_record *record,
+                                fry_message *message)
+{
+    fry_fault fault = {.status = FERRY_E_UNSUPPORTED, .rank = connection->peer->options.rank};
+    (void)snprintf(fault.message, sizeof(fault.message), FRY_NO_PIECES);
+    fry_receive_begin_end(message);
+    reject(connection, record, message->op, &fault);
+    fry_message_finish(message, FERRY_E_UNSUPPORTED, &fault);
 }
 
 static void fail_by_length(fry_peer_connection *connection, fry_record *record,
@@ -150,7 +160,7 @@ static void fail_by_length(fry_peer_connection *connection, fry_record *record,
     fry_fault_of_lengths(connection->peer, record->size_bytes, message->size_bytes, record->op,
                          &fault);
     void *token = record->token;
-    begin_end(message);
+    fry_receive_begin_end(message);
     fry_connection_give_record(connection, record);
     fry_connection_refuse(connection, &header);
     drop(connection, token);
@@ -169,11 +179,16 @@ static void settle(fry_peer_connection *connection, fry_record *record, fry_mess
         message->flags |= FRY_MESSAGE_TAKEN;
         message->private_ = record;
         record->receive = message;
+    } else if (fry_unlikely(fry_ask_is_for(record, message))) {
+        if (fry_ask_can(connection, record, message))
+            fry_ask_begin(connection, record, message);
+        else
+            fail_without_pieces(connection, record, message);
     } else if (record->token != NULL) {
         start_pull(connection, record, message);
     } else {
-        fry_connection_load(record, message->memory, message->size_bytes);
-        begin_end(message);
+        fry_connection_load(record, 0, message->memory, message->size_bytes);
+        fry_receive_begin_end(message);
         fry_connection_acknowledge(connection, record->slot);
         fry_connection_give_record(connection, record);
         fry_message_finish(message, FERRY_OK, NULL);
@@ -204,14 +219,20 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
 {
     fry_peer *peer = message->peer;
     if (message->flags & FRY_MESSAGE_TAKEN) {
-        begin_end(message);
+        fry_receive_begin_end(message);
         reject(peer->connection, message->private_, message->op, fault);
         fry_message_make_quiet(message);
+    } else if (message->flags & FRY_MESSAGE_IN_PIECES) {
+        fry_peer_connection *connection = message->private_;
+        fry_receive_begin_end(message);
+        reject(connection, fry_ask_end(connection, message), message->op, fault);
+        if (message->posts == 0)
+            fry_message_make_quiet(message);
     } else if (message->flags & FRY_MESSAGE_LOST) {
-        begin_end(message);
+        fry_receive_begin_end(message);
         fry_message_make_quiet(message);
     } else if (message->state == FRY_MESSAGE_UNDER_WAY) {
-        begin_end(message);
+        fry_receive_begin_end(message);
         refuse(message->private_, (uint32_t)message->number, message->op, fault);
 #ifdef FRY_PLANT_QUIET_EARLY
         /* A planted fault: tests/planted builds it and must see it. */
@@ -219,7 +240,7 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
             fry_message_make_quiet(message);
 #endif
     } else if (peer->has_stopped) {
-        begin_end(message);
+        fry_receive_begin_end(message);
         fry_message_make_quiet(message); /* no message comes for it, so it needs no ghost */
     } else {
         const fry_message *ghost = fry_message_leave_ghost(message, &peer->receives, fault);
@@ -246,7 +267,9 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
     record->slot = header->slot;
     record->ahead = header->ahead;
     bool is_kept = true;
-    if (header->kind == FRY_WIRE_PULLED) {
+    if (header->kind == FRY_WIRE_HELD) {
+        record->token = NULL;
+    } else if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
 #ifdef FRY_PLANT_RECALL_EARLY
         /* A planted fault: tests/planted builds it and must see it. */
@@ -276,8 +299,11 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
 static void recall(fry_peer_connection *connection, uint32_t slot, const fry_fault *fault)
 {
     fry_record *record = connection->by_slot[slot];
-    if (record == NULL)
+    if (record == NULL || (record->token == NULL && record->kind != FRY_WIRE_HELD))
         return;
+    fry_message *receive = record->receive;
+    if (receive != NULL && (receive->flags & FRY_MESSAGE_IN_PIECES) != 0)
+        (void)fry_ask_end(connection, receive);
     void *token = record->token;
     connection->by_slot[slot] = NULL;
     record->token = NULL;
@@ -354,7 +380,7 @@ static void process(fry_peer_connection *connection, fry_record *record)
         turn_away(connection, record);
         return;
     }
-    if (record->token != NULL)
+    if (record->token != NULL || record->kind == FRY_WIRE_HELD)
         connection->by_slot[record->slot] = record;
     fry_message *message = fry_match_find(receives, record->tag, record->ahead);
     if (message == NULL) {
@@ -376,12 +402,12 @@ static void process_now(fry_peer_connection *connection, const fry_wire_header *
         fry_message *message =
             fry_match_peek(&connection->peer->receives, header->tag, header->ahead);
         if (fry_likely(message != NULL && message->state == FRY_MESSAGE_READY &&
-                       message->size_bytes == header->size_bytes)) {
+                       !message->is_staged && message->size_bytes == header->size_bytes)) {
             fry_match_take(&connection->peer->receives, message);
             if (message->size_bytes > 0)
                 memcpy(message->memory, arrival->data, message->size_bytes);
             message->other_op = header->op;
-            begin_end(message);
+            fry_receive_begin_end(message);
             fry_connection_acknowledge(connection, header->slot);
             fry_message_finish(message, FERRY_OK, NULL);
             return;
@@ -441,6 +467,11 @@ static inline bool is_whole(const fry_wire_header *header, const fry_arrival *ar
     if (header->kind == FRY_WIRE_BUNDLE)
         return arrival->token == NULL && arrival->data != NULL &&
                arrival->size_bytes >= header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
+    if (header->kind == FRY_WIRE_PIECE)
+        return arrival->size_bytes == header->size_bytes &&
+               (arrival->token != NULL || arrival->data != NULL);
+    if (header->kind == FRY_WIRE_HELD && header->size_bytes == 0)
+        return false;
     if (header->kind == FRY_WIRE_PULLED)
         return arrival->token != NULL && arrival->size_bytes == header->size_bytes &&
                header->size_bytes > 0;
@@ -557,6 +588,12 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
         is_good = connection->is_bye_said && !connection->has_farewell;
         connection->has_farewell = is_good;
         break;
+    case FRY_WIRE_WANT:
+        is_good = fry_serve_wanted(connection, header);
+        break;
+    case FRY_WIRE_PIECE:
+        is_good = fry_ask_arrived(connection, header, arrival);
+        break;
     case FRY_WIRE_ACK:
         for (uint32_t i = 0; i < header->run_count && is_good && fry_connection_is_live(connection);
              i++)
@@ -567,7 +604,8 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
         break;
     }
     if (!is_good)
-        broke_rules(connection, "an answer to nothing");
+        broke_rules(connection, header->kind >= FRY_WIRE_HELD ? "a piece that nobody has or wants"
+                                                              : "an answer to nothing");
 }
 
 /* Checks the hashes of header and bundle's table; takes the trailer of keyed ones off *bytes. */
@@ -602,8 +640,10 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     } else {
         is_right = fry_wire_unpack(from, bytes, header);
     }
-    if (is_right && header->kind <= FRY_WIRE_PULLED)
+    if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
+    if (fry_unlikely(is_right && header->kind >= FRY_WIRE_HELD))
+        return connection->session.has_pieces;
     return is_right;
 }
 
@@ -624,7 +664,7 @@ void fry_connection_arrived(void *arg, const fry_arrival *arrival)
     }
     if (fry_unlikely(!is_whole(&header, arrival)))
         broke_rules(connection, "data that its header does not announce");
-    else if (header.kind <= FRY_WIRE_POISON)
+    else if (header.kind <= FRY_WIRE_POISON || header.kind == FRY_WIRE_HELD)
         message_arrived(connection, &header, arrival);
     else if (header.kind == FRY_WIRE_BUNDLE)
         bundle_arrived(connection, &header, arrival);

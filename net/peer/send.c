@@ -14,7 +14,8 @@
  * of its own, so that the other end looks at it after the message; it drops what is not being
  * pulled yet, and thereby the post is done. A send that left with its data is received as if it had
  * not been withdrawn: its memory is quiet as soon as the channel has it. (The sender's future says
- * that it was cancelled, the receiver's that the bytes are there. Both are true.)
+ * that it was cancelled, the receiver's that the bytes are there. Both are true.) A send whose
+ * bytes go in pieces is recalled too, and no piece is served any more: net/peer/serve.c.
  */
 #include "net/peer/send.h"
 
@@ -24,9 +25,12 @@
 #include "net/peer/fault.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
+#include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
+
+#include <stdio.h>
 
 /* ---- waiting for a connection or room ---- */
 
@@ -46,22 +50,13 @@ void fry_send_stop_waiting(fry_message *message)
 
 /* ---- launching ---- */
 
-/* The channel is done with the message: its memory is read no more. */
-static void post_is_over(fry_message *message)
-{
-    if (message->state == FRY_MESSAGE_ENDED)
-        fry_message_make_quiet(message);
-    else
-        message->state = FRY_MESSAGE_DELIVERED;
-}
-
 static void post_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     fry_message *message = post->arg;
     fry_peer_connection *connection = message->private_;
     if (!(message->flags & FRY_MESSAGE_PULLED))
         connection->posting--;
-    post_is_over(message);
+    fry_send_post_is_over(message);
     if (status != FERRY_OK)
         fry_connection_fail(connection, FERRY_E_PEER, fault, "a message could not be sent");
 }
@@ -80,6 +75,8 @@ static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message
     entry->window_bytes = (uint32_t)window_bytes;
     entry->is_used = true;
     entry->is_in_window = is_in_window;
+    entry->is_recalled = false;
+    entry->number = connection->send_number;
     entry->recall = 0;
     connection->window_messages_used += is_in_window;
     connection->window_bytes_used += window_bytes;
@@ -94,7 +91,8 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
 {
     size_t size_bytes = message->size_bytes;
     uint32_t slot = fry_connection_take_slot(connection);
-    bool is_in_window = size_bytes > 0 && size_bytes <= connection->eager_bytes_max &&
+    bool is_in_window = message->memory != NULL && size_bytes > 0 &&
+                        size_bytes <= connection->eager_bytes_max &&
                         fits_window(connection, size_bytes);
     set_slot(connection, slot, message, is_in_window, is_in_window ? size_bytes : 0);
     header->number = connection->send_number++;
@@ -119,7 +117,9 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
 {
     fry_wire_header header;
     bool is_pulled = take_launch(connection, message, ahead, &header);
-    header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
+    bool is_held = fry_unlikely(message->is_staged) && is_pulled;
+    header.kind = is_held ? FRY_WIRE_HELD : is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
+    is_pulled = is_pulled && !is_held;
     header.acked = fry_connection_take_run(connection);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     size_t header_bytes = FRY_WIRE_MESSAGE_BYTES;
@@ -131,10 +131,12 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
 
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->post.data = message->memory;
-    message->post.size_bytes = message->size_bytes;
+    message->post.size_bytes = is_held ? 0 : message->size_bytes;
     message->post.is_pulled = is_pulled;
     message->post.done = post_done;
     message->post.arg = message;
+    if (is_held)
+        message->flags |= FRY_MESSAGE_IN_PIECES;
     if (is_pulled)
         message->flags |= FRY_MESSAGE_PULLED;
     else
@@ -143,7 +145,7 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
         return;
     if (!is_pulled)
         connection->posting--;
-    post_is_over(message);
+    fry_send_post_is_over(message);
 }
 
 /* Needs a slot, and room in the window and in the bundle. */
@@ -195,13 +197,28 @@ static bool can_gather(const fry_peer_connection *connection, const fry_message 
 {
     size_t size_bytes = message->size_bytes;
     return fry_bundle_takes(connection, size_bytes) &&
-           (size_bytes == 0 || fits_window(connection, size_bytes));
+           (size_bytes == 0 || (message->memory != NULL && fits_window(connection, size_bytes)));
+}
+
+/* The message can only go in pieces, which the other end does not know. */
+static void refuse_staged(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    fry_fault fault = {.status = FERRY_E_UNSUPPORTED, .rank = peer->options.rank};
+    (void)snprintf(fault.message, sizeof(fault.message), FRY_NO_PIECES);
+    peer->options.events->resolved(peer->turn, message, FERRY_E_UNSUPPORTED, &fault);
+    fault.rank = -1;
+    fry_send_withdraw(message, &fault);
 }
 
 /* False: not launched, because posting the bundle has failed the connection. */
 static bool start(fry_peer *peer, fry_message *message, bool gathers)
 {
     fry_peer_connection *connection = peer->connection;
+    if (fry_unlikely(message->is_staged && !connection->session.has_pieces)) {
+        refuse_staged(message);
+        return true;
+    }
     bool joins = (gathers || connection->bundle != NULL) && can_gather(connection, message);
     if (connection->bundle != NULL &&
         (!joins || fry_bundle_is_full(connection, message->size_bytes))) {
@@ -222,7 +239,7 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
 
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
 {
-    if (!TAILQ_EMPTY(&peer->waiting) || !can_launch(peer) ||
+    if (!TAILQ_EMPTY(&peer->waiting) || !can_launch(peer) || fry_unlikely(message->is_staged) ||
         peer->send_count >= peer->options.unexpected_max)
         return false;
     const fry_peer_connection *connection = peer->connection;
@@ -305,6 +322,7 @@ void fry_sends_recall(fry_peer_connection *connection)
         header.fault.rank = connection->peer->options.own_rank;
         header.fault.op = slot->recalled_op;
         slot->recall = 0;
+        slot->is_recalled = true;
         connection->recalls--;
         (void)fry_connection_send(connection, &header);
     }
@@ -317,14 +335,18 @@ static void withdraw_launched(fry_message *message, const fry_fault *fault)
     message->state = FRY_MESSAGE_ENDED;
     fry_connection_slot *slot = &connection->slots[message->number];
     slot->message = NULL;
-    if (is_over) {
+    bool is_in_pieces = (message->flags & FRY_MESSAGE_IN_PIECES) != 0;
+    bool is_awaited = is_in_pieces || (!is_over && (message->flags & FRY_MESSAGE_PULLED) != 0);
+    uint64_t op = message->op;
+    if (is_in_pieces)
+        fry_serve_end(connection, message);
+    if (is_over)
         fry_message_make_quiet(message);
-    } else if ((message->flags & FRY_MESSAGE_PULLED) &&
-               connection->state == FRY_CONNECTION_ATTACHED) {
+    if (is_awaited && connection->state == FRY_CONNECTION_ATTACHED) {
         fry_fault told;
         fry_fault_for_other(connection->peer, fault, &told);
         slot->recall = told.status;
-        slot->recalled_op = told.op != 0 ? told.op : message->op;
+        slot->recalled_op = told.op != 0 ? told.op : op;
         connection->recalls++;
         fry_sends_recall(connection);
     }
@@ -354,6 +376,8 @@ static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t nu
     connection->answers_heard++;
     connection->peer->send_count--;
     fry_connection_give_slot(connection, number);
+    if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0))
+        fry_serve_end(connection, message);
     return message;
 }
 

@@ -48,6 +48,11 @@
 #define FRY_BUNDLE_MESSAGE_BYTES 512
 #define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
 #define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
+#define FRY_CONNECTION_ASKED 16  /* pieces asked for at once, at most */
+#define FRY_CONNECTION_SERVED 64 /* pieces served at once, at most: a channel may report a post as
+                                    done only after its bytes have been used */
+#define FRY_MESSAGE_ASKED 4      /* pieces of one message at once, at most */
+#define FRY_NO_PIECES "the other member can't exchange messages in pieces, as GPU memory needs"
 
 /* fry_message.flags. */
 enum {
@@ -59,7 +64,22 @@ enum {
     FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
     FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the connection's end */
     FRY_MESSAGE_OLD = 64,    /* belongs to a connection that is over */
+    FRY_MESSAGE_IN_PIECES = 128, /* a send: pieces of it may be asked for. A receive: it gets them */
 };
+
+/* States of a piece; of those that are free, too. */
+typedef enum fry_slice_state {
+    FRY_SLICE_FREE = 0,
+    FRY_SLICE_FILLING,  /* served: the engine gets its bytes */
+    FRY_SLICE_POSTED,   /* served: the channel has it */
+    FRY_SLICE_PLACING,  /* asked: the engine makes a place for it */
+    FRY_SLICE_PLACED,   /* asked: the other end is to be told, when there is a control */
+    FRY_SLICE_ASKED,    /* asked: the other end has been told */
+    FRY_SLICE_PULLING,  /* asked: it comes */
+    FRY_SLICE_LANDING,  /* asked: the engine takes it */
+    FRY_SLICE_GIVEN_UP, /* asked: it comes, but its message is over */
+    FRY_SLICE_LOST,     /* asked: its pull failed, and the connection with it */
+} fry_slice_state;
 
 /*
  * Replaces a message that is withdrawn before it is launched, or before a message came for it:
@@ -81,7 +101,9 @@ typedef struct fry_connection_slot {
     fry_message *message; /* NULL: withdrawn, or poison */
     uint32_t window_bytes;
     bool is_used, is_in_window;
-    int32_t recall; /* a status: the other end must still be told that it was withdrawn */
+    bool is_recalled; /* the other end has been told that it was withdrawn */
+    uint32_t number;  /* of the launch */
+    int32_t recall;   /* a status: the other end must still be told that it was withdrawn */
     uint64_t recalled_op;
 } fry_connection_slot;
 
@@ -171,6 +193,12 @@ struct fry_peer_connection {
     fry_bundle *bundles, *bundles_free;
     fry_bundle *bundle; /* the bundle being gathered, or NULL */
 
+    /* Pieces. */
+    fry_slice *slices; /* FRY_CONNECTION_ASKED to ask for, FRY_CONNECTION_SERVED to serve */
+    fry_slice *asks_free, *serves_free;
+    fry_record *asking_first, *asking_last; /* they have more to ask for */
+    uint32_t unasked;                       /* pieces that wait for a control */
+
     fry_message
         ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
 
@@ -228,6 +256,7 @@ static inline void fry_list_take(fry_message *message)
 static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
 {
     message->flags = 0;
+    message->posts = 0;
     message->peer = peer;
     message->other_op = 0;
     fry_list_add(&peer->open, message);
@@ -276,6 +305,25 @@ static inline void fry_message_finish(fry_message *message, ferry_status status,
     events->resolved(peer->turn, message, status, fault);
     if (!is_under_way)
         fry_message_make_quiet(message);
+}
+
+/* A receive: from here on only the caller ends it. */
+static inline void fry_receive_begin_end(fry_message *message)
+{
+    message->flags &= (uint8_t)~(FRY_MESSAGE_TAKEN | FRY_MESSAGE_IN_PIECES);
+    message->state = FRY_MESSAGE_ENDED;
+    message->peer->receive_count--;
+}
+
+/* A send: the channel is done with a post, of the message or a piece: its memory is read no more. */
+static inline void fry_send_post_is_over(fry_message *message)
+{
+    if (fry_unlikely(message->posts > 0) && --message->posts > 0)
+        return;
+    if (message->state == FRY_MESSAGE_ENDED)
+        fry_message_make_quiet(message);
+    else
+        message->state = FRY_MESSAGE_DELIVERED;
 }
 
 /* ---- of a connection ---- */
@@ -341,6 +389,17 @@ static inline fry_wire_run fry_connection_take_run(fry_peer_connection *connecti
     connection->owed -= run.count;
     connection->answers_posted += run.count;
     return run;
+}
+
+/* Ends a piece, which nobody uses any more. is_told: the engine knows. */
+static inline void fry_slice_end(fry_slice **free, fry_slice *piece, bool is_told)
+{
+    const fry_peer *peer = piece->connection->peer;
+    if (piece->is_staged && !is_told)
+        peer->options.events->over(peer->turn, piece);
+    piece->state = FRY_SLICE_FREE;
+    piece->next = *free;
+    *free = piece;
 }
 
 static inline bool fry_connection_owes_answers(const fry_peer_connection *connection)

@@ -10,6 +10,7 @@
 #define LENGTH_BYTES 24
 #define RECALL_BYTES 12
 #define BYE_BYTES 12
+#define PIECE_BYTES 24
 
 static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t room)
 {
@@ -74,6 +75,13 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->acked.first);
         return FRY_WIRE_BUNDLE_BYTES;
+    case FRY_WIRE_WANT:
+    case FRY_WIRE_PIECE:
+        fry_wire_put32(to + 4, header->slot);
+        fry_wire_put32(to + 8, header->number);
+        fry_wire_put32(to + 12, (uint32_t)header->size_bytes);
+        fry_wire_put64(to + 16, header->offset);
+        return PIECE_BYTES;
     case FRY_WIRE_BYE:
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->answers);
@@ -193,7 +201,8 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
     if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
         return false;
     header->kind = from[0];
-    if (header->kind >= FRY_WIRE_EAGER && header->kind <= FRY_WIRE_POISON)
+    if ((header->kind >= FRY_WIRE_EAGER && header->kind <= FRY_WIRE_POISON) ||
+        header->kind == FRY_WIRE_HELD)
         return unpack_message(from, bytes, header);
     if (header->kind == FRY_WIRE_BUNDLE)
         return unpack_bundle(from, bytes, header);
@@ -221,6 +230,15 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         header->op = fry_wire_get64(from + 8);
         header->size_bytes = fry_wire_get64(from + 16);
         return true;
+    case FRY_WIRE_WANT:
+    case FRY_WIRE_PIECE:
+        if (bytes != PIECE_BYTES)
+            return false;
+        header->slot = fry_wire_get32(from + 4);
+        header->number = fry_wire_get32(from + 8);
+        header->size_bytes = fry_wire_get32(from + 12);
+        header->offset = fry_wire_get64(from + 16);
+        return header->size_bytes > 0;
     case FRY_WIRE_BYE:
         if (bytes != BYE_BYTES)
             return false;

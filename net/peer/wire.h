@@ -17,7 +17,11 @@
  *  40  first acked
  *  44  (POISON: fault)
  *
- * FAREWELL is its kind and seven zero bytes.
+ * FAREWELL is its kind and seven zero bytes. HELD is like PULLED, but comes without a token.
+ *
+ * WANT and PIECE name a piece of a launch's bytes, and PIECE comes with them:
+ *
+ *   0  kind, 0, 0 (16 bit)    4  slot    8  number of the launch    12  size    16  offset, 64 bit
  *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
@@ -78,8 +82,12 @@ typedef enum fry_wire_kind {
     FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
     FRY_WIRE_BUNDLE,    /* several messages with their data */
     FRY_WIRE_FAREWELL,  /* the other end's BYE was received, and everything that it sent before */
+    FRY_WIRE_SHORT,     /* an EAGER; not for fry_wire_pack and fry_wire_unpack */
+    /* Only where both ends know them: fry_connection_session.has_pieces. */
+    FRY_WIRE_HELD,  /* a message whose data stays at the sender until it is asked for in pieces */
+    FRY_WIRE_WANT,  /* asks for a piece of a message that was launched */
+    FRY_WIRE_PIECE, /* brings it */
     FRY_WIRE_KINDS,
-    FRY_WIRE_SHORT = FRY_WIRE_KINDS, /* an EAGER; not for fry_wire_pack and fry_wire_unpack */
 } fry_wire_kind;
 
 /* Consecutive slots of the launcher. */
@@ -107,6 +115,7 @@ typedef struct fry_wire_header {
     uint64_t op;
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
+    uint64_t offset;       /* WANT, PIECE: of the piece */
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK */
@@ -226,7 +235,7 @@ static inline bool fry_wire_unpack_short(const uint8_t *from, size_t bytes, uint
 }
 
 /*
- * Packs any header except EAGER and PULLED, which the inline function packs, into
+ * Packs any header except EAGER, PULLED and HELD, which the inline function packs, into
  * FRY_WIRE_BODY_BYTES_MAX. Texts that are too long are cut. Returns the bytes.
  */
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header);
