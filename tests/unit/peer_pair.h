@@ -128,7 +128,8 @@ static inline void pair_open_peers(pair *p)
     p->log.max_level = FERRY_LOG_ERROR;
     p->options.memory = &p->memory;
     p->options.log = &p->log;
-    p->options.events = &pair_events;
+    if (p->options.events == NULL)
+        p->options.events = &pair_events;
     for (int i = 0; i < p->end_count; i++) {
         fry_peer_options options = p->options;
         options.rank = p->end_count == 1 ? 10 : 11 - i;
