@@ -12,6 +12,7 @@
 #include "engine/graph/promise.h"
 #include "engine/graph/refused_mark.h"
 #include "engine/messages/message.h"
+#include "engine/messages/stage.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_NOP] = &fry_kind_nop,       [FERRY_OP_COPY] = &fry_kind_copy,
@@ -22,4 +23,5 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_BATCH] = &fry_kind_batch,   [FERRY_OP_EVENT] = &fry_kind_event,
     [FERRY_OP_SEND] = &fry_kind_send,     [FERRY_OP_RECV] = &fry_kind_recv,
     [FRY_OP_JOIN] = &fry_kind_join,       [FRY_OP_MARK] = &fry_kind_mark,
+    [FRY_OP_STAGE] = &fry_kind_stage,
 };

@@ -23,7 +23,8 @@ static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
     if (span->size_bytes == 0)
         return FRY_TAKEN;
     fry_refusal why = fry_span_check_open(engine, span);
-    if (why == FRY_TAKEN && span->buffer->device->host_lane == NULL)
+    const ferry_device *device = why == FRY_TAKEN ? span->buffer->device : NULL;
+    if (device != NULL && device->host_lane == NULL && device->device->ops->memory_is_pinned == NULL)
         why = fry_refuse(engine, FRY_REFUSED_MESSAGE_DEVICE);
     return why;
 }
@@ -62,11 +63,15 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
 {
     /* The other fields are set as it enters, before they are read. */
     transfer->flags = 0;
+    transfer->copies = 0;
     transfer->node = node;
     transfer->route = route;
     transfer->message.owner = transfer;
-    transfer->message.memory =
-        span->size_bytes != 0 ? (char *)span->buffer->data + span->offset_bytes : NULL;
+    transfer->message.is_staged =
+        span->size_bytes != 0 && span->buffer->device->host_lane == NULL;
+    transfer->message.memory = span->size_bytes != 0 && !transfer->message.is_staged
+                                   ? (char *)span->buffer->data + span->offset_bytes
+                                   : NULL;
     transfer->message.size_bytes = span->size_bytes;
     transfer->message.tag = tag;
     transfer->message.is_send = node->kind == FERRY_OP_SEND;

@@ -21,7 +21,7 @@ static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_wh
     if (what == FERRY_TRACE_ISSUED)
         fry_nvtx_start(engine->nvtx, node->future.id,
                        node->label != NULL ? node->label
-                                           : ferry_op_kind_name((ferry_op_kind)node->kind));
+                                           : ferry_op_kind_name((ferry_op_kind)fry_node_shown_kind(node)));
     else if (what == FERRY_TRACE_RESOLVED)
         fry_nvtx_end(engine->nvtx, node->future.id);
 }
@@ -58,7 +58,7 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .device = has_lane ? stream->device->index : NONE,
         .stream = has_lane ? stream->index : NONE,
         .what = (uint16_t)what,
-        .kind = node->kind,
+        .kind = fry_node_shown_kind(node),
         .thread = context->number,
     };
     uint64_t position = fry_trace_ring_write(ring, &record);

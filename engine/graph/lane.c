@@ -92,7 +92,7 @@ void fry_lanes_flush(ferry_engine *engine)
 static int64_t *usual_of_head(fry_lane *lane)
 {
     const fry_node *head = FRY_CONTAINER(lane->issued.first, const fry_node, link);
-    if (head->kind != FERRY_OP_COPY)
+    if (head->kind == FERRY_OP_EVENT)
         return NULL;
     return &lane->usual_ns[fry_look_sort(head->op.copy.size_bytes)];
 }

@@ -34,6 +34,13 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
     fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
 }
 
+void fry_node_init_own(ferry_engine *engine, fry_context *context, fry_node *node, uint8_t kind)
+{
+    node_init(engine, context, node, (ferry_op_kind)kind);
+    node->future.references = 1; /* its life's: no user knows it */
+    node->flags |= FRY_NODE_RESERVE;
+}
+
 fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
                           fry_refusal *why_p)
 {
@@ -206,6 +213,8 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         fry_pool_give(&engine->nodes, &context->nodes, node);
         return;
     }
+    if (node->kind == FRY_OP_STAGE)
+        return;
     if (node->kind == FRY_OP_JOIN) {
         fry_pool_give(&engine->joins, &context->joins, node);
         return;

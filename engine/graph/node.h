@@ -35,6 +35,7 @@ typedef struct fry_context fry_context;
 enum {
     FRY_OP_JOIN = FERRY_OP_RECV + 1, /* stands for others: join.h */
     FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
     FRY_OP_KINDS,
 };
 
@@ -228,7 +229,7 @@ TAILQ_HEAD(fry_live_list, fry_node); /* live.h */
 struct fry_node {
     ferry_future future; /* first, so that an engine's future is a node */
     fry_link link;       /* for inbox, ready queue, stream or executor's queue: one at a time */
-    uint8_t kind;        /* ferry_op_kind, or FRY_OP_JOIN, FRY_OP_MARK */
+    uint8_t kind;        /* ferry_op_kind, or one of ferry itself */
     uint8_t state;       /* fry_node_state; atomic: event.c reads it without the baton */
     uint16_t flags;
     uint32_t counts;      /* what holds its start, and its successors: fry_node_holding */
@@ -277,6 +278,12 @@ _Static_assert(__builtin_offsetof(struct fry_node, op) == 192, "a line for the k
 _Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
 _Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
 _Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
+
+/* The ferry_op_kind that users see. */
+static inline uint8_t fry_node_shown_kind(const fry_node *node)
+{
+    return node->kind == FRY_OP_STAGE ? FERRY_OP_COPY : node->kind;
+}
 
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
@@ -384,6 +391,9 @@ fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context);
 
 /* Takes one of the few promises reserved for ferry_engine_writable; NULL: all are in use. */
 fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context);
+
+/* Makes a node, of ferry itself, in memory that its kind's `free` gets back. */
+void fry_node_init_own(ferry_engine *engine, fry_context *context, fry_node *node, uint8_t kind);
 
 /*
  * Adds a loose edge from `from` to a new node. FRY_REFUSED_MAX_EDGES: the caller records how many

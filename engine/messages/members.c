@@ -98,6 +98,7 @@ static fry_members *make(ferry_engine *engine)
                      &engine->clock);
     members->engine = engine;
     members->message_events = &fry_transfer_events;
+    fry_stages_init(&members->stages);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -123,6 +124,7 @@ void fry_members_free(ferry_engine *engine)
     fry_members *members = engine->members;
     if (members == NULL)
         return;
+    fry_stages_free(engine, &members->stages);
     fry_free(&engine->memory, members, sizeof *members);
 }
 
@@ -213,6 +215,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
     size_t done = fry_routes_step(turn, members);
     if (!LIST_EMPTY(&members->polled))
         done += poll_routes(turn, members);
+    if (fry_unlikely(fry_stages_have_work(&members->stages)))
+        done += fry_stages_run(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL)
@@ -222,7 +226,7 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
 
 size_t fry_members_finish(fry_members *members, bool with_callbacks)
 {
-    size_t done = 0;
+    size_t done = fry_stages_make(members);
     if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
         done += fry_memberships_step(members);
@@ -315,7 +319,8 @@ bool fry_members_have_work(const fry_members *members)
 bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
-        members->asks.first != NULL || members->faulted.first != NULL)
+        members->asks.first != NULL || members->faulted.first != NULL ||
+        fry_stages_have_work(&members->stages))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;

@@ -11,6 +11,7 @@
 
 #include "engine/messages/groups.h"
 #include "engine/messages/message.h"
+#include "engine/messages/stage.h"
 
 typedef struct fry_members fry_members;
 
@@ -42,6 +43,7 @@ struct fry_members {
     fry_route *gathered; /* with sends that this turn must post before it ends */
     fry_queue asks;
     fry_queue faulted;
+    fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */
 
     /* Hints, and the threads that look: atomic. */
     uint32_t has_open;      /* a route is open: waiting threads may look */

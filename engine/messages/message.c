@@ -31,6 +31,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
+#include "engine/messages/stage.h"
 #include "net/peer/send.h"
 
 #include <stdio.h>
@@ -136,6 +137,10 @@ static void message_quiet(void *arg, fry_message *message)
     fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_node *node = transfer->node;
+    if (fry_unlikely(transfer->copies != 0)) { /* the last one calls this again */
+        transfer->flags |= FRY_TRANSFER_ENDS;
+        return;
+    }
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
         node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
@@ -175,6 +180,10 @@ static void message_done(void *arg, fry_message *message)
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_route *route = transfer->route;
     fry_node *node = transfer->node;
+    if (fry_unlikely(transfer->copies != 0)) {
+        transfer->flags |= FRY_TRANSFER_RESOLVED | FRY_TRANSFER_ENDS;
+        return;
+    }
     if (node != NULL && !message->is_send)
         node->op.message.flow = fry_flow_of(route->rank, message->other_op);
     fry_route_closed(turn, route);
@@ -194,6 +203,10 @@ const fry_peer_events fry_transfer_events = {
     .wants_connection = fry_route_wants_connection,
     .connection_failed = fry_route_connection_failed,
     .parted = fry_route_parted,
+    .serve = fry_stage_serve,
+    .wants_place = fry_stage_wants_place,
+    .landed = fry_stage_landed,
+    .over = fry_stage_over,
 };
 
 /* ---- what the graph does ---- */
@@ -321,6 +334,8 @@ void fry_messages_flush(fry_turn *turn)
         fry_peer_flush(fry_route_made_peer(route), turn);
         fry_route_launched(turn, route);
     }
+    if (!turn->is_loop && fry_stages_have_work(&members->stages))
+        turn->wake = true;
 }
 
 static void failed(fry_turn *turn, fry_node *node, bool is_under_way)

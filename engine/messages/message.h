@@ -16,6 +16,7 @@ enum fry_transfer_flags {
     FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer has reported how it ended, or was told */
     FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
     FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
+    FRY_TRANSFER_ENDS = 1 << 5,      /* the peer is done with it, but a copy of its bytes runs */
     FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, but not its memory */
 };
 
@@ -26,6 +27,7 @@ typedef struct fry_transfer {
     fry_route *route;
     fry_link link; /* if FAULTED, like status and fault */
     uint8_t flags;
+    uint8_t copies; /* of its pieces, from or to its memory: stage.c */
     int32_t status;
     fry_fault fault;
 } fry_transfer;

@@ -107,7 +107,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .status = is_resolved ? fry_future_status(&node->future) : FERRY_PENDING,
         .device = view.device != NULL ? view.device->index : FRY_DUMP_NO_DEVICE,
         .lane = view.shown_stream != NULL ? view.shown_stream->index : FRY_DUMP_NO_DEVICE,
-        .kind = node->kind,
+        .kind = fry_node_shown_kind(node),
         .priority = (int8_t)fry_node_priority(node),
         .state = node->state,
         .reason = (uint8_t)view.reason,
@@ -121,7 +121,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .is_failing = (node->flags & FRY_NODE_FAILING) != 0,
         .is_cancel_requested = fry_load_relaxed(&node->requested) != 0,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
-        .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0,
+        .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0 && node->kind != FRY_OP_STAGE,
     };
     record->batch = node->batch != NULL ? node->batch->future.id : 0;
     if (record->has_deadline)

@@ -82,7 +82,8 @@ struct fry_slice {
     uint8_t state;         /* net/peer/state.h */
     bool is_staged;        /* its message is */
     void *memory;
-    void *owner; /* the engine's; NULL at first */
+    void *owner;                     /* the engine's; NULL at first */
+    TAILQ_ENTRY(fry_slice) owners;   /* the engine's */
     fry_peer_connection *connection;
     fry_slice *next;
 };

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging: pieces of messages whose memory only a device reads and writes.
+ *
+ *   out   the other end wants a piece ─► chunk ─► copy from the device ─► post ─► chunk is free
+ *   in    a piece is to be had ─► chunk ─► it comes into the chunk ─► copy to the device ─► free
+ *
+ * The peer (net/peer/) says when, the lanes copy, and this file hands out chunks and brings each to
+ * its next step. All of that is done by the loop; who finds something to do wakes it.
+ *
+ * Why it can't come to a standstill. A chunk that goes out is held from the copy until the other
+ * end has the bytes. The other end asks only for what it has a place for, so both end by
+ * themselves, whatever the two programs do: out chunks always come back, and pieces wait for them
+ * first come, first served. A chunk that comes in is held from being asked for until the copy to
+ * the device: that takes a chunk out at the other end, and nothing else. If both ways took chunks
+ * from one pool, two members could each hold all of theirs for what comes in, and wait for one with
+ * which the other would send. So each way has its own half, of which one chunk is enough.
+ *
+ * Quiet. What copies between chunk and device is a node of the graph, though not one that anybody
+ * waits for: the message's own node has the access to the user's memory. transfer->copies counts
+ * those copies, and a message is quiet when the peer is done with it and none is left. A message
+ * that fails lets go of its pieces at once (fry_stage_over); a chunk whose copy runs is free after
+ * that.
+ *
+ * The node of a copy is its chunk's own, so copies need no slot and can't be refused.
+ */
+#include "engine/messages/stage.h"
+
+#include "engine/engine.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/emit.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/kind.h"
+#include "engine/graph/lane.h"
+#include "engine/graph/live.h"
+#include "engine/graph/node.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "engine/messages/message.h"
+#include "engine/messages/route.h"
+#include "net/peer/ask.h"
+#include "net/peer/serve.h"
+
+typedef enum fry_stage_state {
+    FRY_STAGE_FREE = 0,
+    FRY_STAGE_HELD,    /* the peer has the chunk */
+    FRY_STAGE_DUE,     /* in `due`: its bytes came, and are to be copied to the device */
+    FRY_STAGE_COPYING, /* its node is in the graph */
+    FRY_STAGE_COPIED,  /* in `due` */
+} fry_stage_state;
+
+/* A chunk. */
+struct fry_stage {
+    fry_node node; /* first; COPYING */
+    fry_slice *slice; /* whose bytes it has; NULL: nobody's any more */
+    fry_transfer *transfer;
+    fry_link link; /* in `free` or `due` */
+    size_t offset; /* in the buffer of all */
+    uint8_t state, way;
+} __attribute__((aligned(64)));
+
+static fry_stages *stages_of(const fry_slice *slice)
+{
+    const fry_transfer *transfer = (const fry_transfer *)(const void *)slice->message;
+    return &transfer->route->group->members->stages;
+}
+
+static char *bytes_of(const fry_stages *stages, const fry_stage *stage)
+{
+    return (char *)stages->buffer->data + stage->offset;
+}
+
+/* ---- chunks ---- */
+
+void fry_stages_init(fry_stages *stages)
+{
+    for (int way = 0; way < FRY_STAGE_WAYS; way++)
+        TAILQ_INIT(&stages->waiting[way]);
+}
+
+/* Half for each way, and at least one. */
+static size_t count_of(const ferry_engine *engine)
+{
+    size_t count = engine->options.staging_bytes / FRY_SLICE_BYTES_MAX;
+    return count < 2 ? 2 : count & ~(size_t)1;
+}
+
+static ferry_buffer *make_buffer(ferry_engine *engine, fry_device *from, size_t size_bytes,
+                                 ferry_status *status_p)
+{
+    ferry_buffer *buffer = fry_alloc(&engine->memory, sizeof *buffer, _Alignof(ferry_buffer));
+    *status_p = FERRY_E_NO_MEMORY;
+    if (buffer == NULL)
+        return NULL;
+    buffer->references = 1;
+    buffer->engine = engine;
+    buffer->device = &engine->devices[0];
+    buffer->memory_device = from;
+    buffer->kind = FRY_MEMORY_PINNED;
+    buffer->pages = FRY_PAGES_PINNED;
+    buffer->size_bytes = size_bytes;
+    *status_p = from->ops->memory_alloc(from, size_bytes, FRY_MEMORY_PINNED, &buffer->data);
+    if (*status_p == FERRY_OK)
+        return buffer;
+    fry_free(&engine->memory, buffer, sizeof *buffer);
+    return NULL;
+}
+
+size_t fry_stages_make(fry_members *members)
+{
+    fry_stages *stages = &members->stages;
+    ferry_engine *engine = members->engine;
+    fry_device *from = stages->from;
+    if (fry_likely(from == NULL))
+        return 0;
+    stages->from = NULL;
+    size_t count = count_of(engine);
+    stages->buffer = make_buffer(engine, from, count * FRY_SLICE_BYTES_MAX, &stages->status);
+    if (stages->buffer == NULL)
+        return 1;
+    stages->made = fry_alloc(&engine->memory, count * sizeof *stages->made, _Alignof(fry_stage));
+    if (stages->made != NULL)
+        return 1;
+    stages->status = FERRY_E_NO_MEMORY;
+    fry_stages_free(engine, stages);
+    return 1;
+}
+
+void fry_stages_free(ferry_engine *engine, fry_stages *stages)
+{
+    ferry_buffer *buffer = stages->buffer;
+    size_t count = count_of(engine);
+    if (buffer == NULL)
+        return;
+    stages->buffer = NULL;
+    for (size_t i = 0; stages->all != NULL && i < count; i++) {
+        if (stages->all[i].state != FRY_STAGE_FREE)
+            return; /* a device that hangs may still use it: lost on purpose */
+    }
+    buffer->memory_device->ops->memory_free(buffer->memory_device, buffer->data, buffer->size_bytes,
+                                            FRY_MEMORY_PINNED);
+    fry_free(&engine->memory, buffer, sizeof *buffer);
+    fry_stage *all = stages->all != NULL ? stages->all : stages->made;
+    if (all != NULL)
+        fry_free(&engine->memory, all, count * sizeof *all);
+}
+
+static void give(fry_stages *stages, fry_stage *stage)
+{
+    stage->state = FRY_STAGE_FREE;
+    stage->slice = NULL;
+    fry_queue_push(&stages->free[stage->way], &stage->link);
+}
+
+/* The chunks have been made. */
+static void take_over(fry_stages *stages, size_t count)
+{
+    stages->all = stages->made;
+    stages->made = NULL;
+    for (size_t i = 0; i < count; i++) {
+        fry_stage *stage = &stages->all[i];
+        stage->offset = i * FRY_SLICE_BYTES_MAX;
+        stage->way = (uint8_t)(i % FRY_STAGE_WAYS);
+        give(stages, stage);
+    }
+}
+
+/* ---- failing ---- */
+
+/* Fails a message; on the loop. */
+static void fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
+{
+    fry_node *node = transfer->node;
+    if (node == NULL || node->state >= FRY_NODE_RESOLVED)
+        return;
+    fry_fault fault = *from;
+    fault.op = node->future.id;
+    fault.label = node->label;
+    fry_error *error =
+        fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
+                         fault.message[0] != '\0' ? fault.message : ferry_status_text(fault.status));
+    fry_graph_fail(turn, node, fault.status, error, false);
+}
+
+/* There is no memory for chunks: what waits for them fails, and lets go of its pieces thereby. */
+static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
+{
+    fry_fault fault = {.status = FERRY_E_NO_MEMORY,
+                       .rank = -1,
+                       .message = "no page-locked memory for messages of a GPU (staging_bytes)"};
+    size_t done = 0;
+    stages->status = FERRY_OK;
+    for (int way = 0; way < FRY_STAGE_WAYS; way++) {
+        const fry_slice *slice, *last = NULL;
+        while ((slice = TAILQ_FIRST(&stages->waiting[way])) != NULL && slice != last) {
+            fail(turn, (fry_transfer *)(void *)slice->message, &fault);
+            last = slice;
+            done++;
+        }
+    }
+    return done;
+}
+
+/* ---- copies ---- */
+
+static fry_stage *stage_of(const fry_node *node)
+{
+    return (fry_stage *)(void *)node;
+}
+
+static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
+{
+    fry_transfer *transfer = stage->transfer;
+    const fry_message_op *message = &transfer->node->op.message;
+    size_t offset = message->offset + stage->slice->offset;
+    fry_node *node = &stage->node;
+    bool is_in = stage->way == FRY_STAGE_IN;
+    fry_node_init_own(turn->engine, turn->context, node, FRY_OP_STAGE);
+    node->priority = transfer->node->priority;
+    node->label = transfer->node->label;
+    fry_copy_op *op = &node->op.copy;
+    *op = (fry_copy_op){.dst = is_in ? message->buffer : stages->buffer,
+                        .src = is_in ? stages->buffer : message->buffer,
+                        .dst_offset = is_in ? offset : stage->offset,
+                        .src_offset = is_in ? stage->offset : offset,
+                        .size_bytes = stage->slice->size_bytes};
+    op->stand.lane = fry_lane_between(op->dst, op->src, op->size_bytes);
+    stage->state = FRY_STAGE_COPYING;
+    transfer->copies++;
+    fry_live_enter(turn->engine, node);
+    fry_live_stamp(turn, node);
+    fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_graph_step(turn, node);
+}
+
+/* The copy has ended, well or not: see `failed`. */
+static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
+{
+    fry_stages *stages = &members->stages;
+    fry_transfer *transfer = stage->transfer;
+    fry_slice *slice = stage->slice;
+    fry_message *message = &transfer->message;
+    transfer->copies--;
+    if (slice == NULL) {
+        give(stages, stage);
+        if (transfer->copies == 0 && (transfer->flags & FRY_TRANSFER_ENDS) != 0)
+            members->message_events->quiet(turn, message);
+        return;
+    }
+    if (stage->way == FRY_STAGE_OUT) {
+        stage->state = FRY_STAGE_HELD;
+        fry_peer_served(slice, bytes_of(stages, stage), turn);
+    } else {
+        give(stages, stage);
+        fry_peer_stored(slice, turn);
+    }
+}
+
+/* One step of a chunk that is due. */
+static void step(fry_turn *turn, fry_members *members, fry_stage *stage)
+{
+    fry_route *route = stage->transfer->route;
+    if (stage->state == FRY_STAGE_COPIED)
+        copied(turn, members, stage);
+    else if (stage->slice != NULL)
+        copy(turn, &members->stages, stage);
+    else
+        give(&members->stages, stage);
+    fry_route_launched(turn, route);
+}
+
+/* ---- what the peer asks for ---- */
+
+static void wait_for_chunk(fry_turn *turn, fry_slice *slice, fry_stage_way way)
+{
+    TAILQ_INSERT_TAIL(&stages_of(slice)->waiting[way], slice, owners);
+    turn->wake = true;
+}
+
+void fry_stage_serve(void *turn, fry_slice *slice)
+{
+    wait_for_chunk(turn, slice, FRY_STAGE_OUT);
+}
+
+void fry_stage_wants_place(void *turn, fry_slice *slice)
+{
+    wait_for_chunk(turn, slice, FRY_STAGE_IN);
+}
+
+void fry_stage_landed(void *arg, fry_slice *slice)
+{
+    fry_turn *turn = arg;
+    fry_stage *stage = slice->owner;
+    stage->state = FRY_STAGE_DUE;
+    fry_queue_push(&stages_of(slice)->due, &stage->link);
+    turn->wake = true;
+}
+
+void fry_stage_over(void *arg, fry_slice *slice)
+{
+    fry_turn *turn = arg;
+    fry_stages *stages = stages_of(slice);
+    fry_stage *stage = slice->owner;
+    if (stage == NULL) {
+        fry_stage_way way = slice->message->is_send ? FRY_STAGE_OUT : FRY_STAGE_IN;
+        TAILQ_REMOVE(&stages->waiting[way], slice, owners);
+        return;
+    }
+    stage->slice = NULL;
+    if (stage->state == FRY_STAGE_HELD) {
+        give(stages, stage);
+        turn->wake = true;
+    }
+}
+
+/* ---- the loop ---- */
+
+bool fry_stages_have_work(const fry_stages *stages)
+{
+    if (stages->due.first != NULL)
+        return true;
+    for (int way = 0; way < FRY_STAGE_WAYS; way++) {
+        if (!TAILQ_EMPTY(&stages->waiting[way]) &&
+            (stages->all == NULL || stages->free[way].first != NULL))
+            return true;
+    }
+    return false;
+}
+
+/* Gives the first that waits a chunk. False: none waits, or there is none. */
+static bool give_out(fry_turn *turn, fry_stages *stages, fry_stage_way way)
+{
+    fry_slice *slice = TAILQ_FIRST(&stages->waiting[way]);
+    fry_link *item = slice != NULL ? fry_queue_pop(&stages->free[way]) : NULL;
+    if (item == NULL)
+        return false;
+    fry_stage *stage = FRY_CONTAINER(item, fry_stage, link);
+    fry_transfer *transfer = (fry_transfer *)(void *)slice->message;
+    fry_route *route = transfer->route;
+    TAILQ_REMOVE(&stages->waiting[way], slice, owners);
+    slice->owner = stage;
+    stage->slice = slice;
+    stage->transfer = transfer;
+    stage->state = FRY_STAGE_HELD;
+    if (way == FRY_STAGE_OUT)
+        copy(turn, stages, stage);
+    else
+        fry_peer_placed(slice, bytes_of(stages, stage), turn);
+    fry_route_launched(turn, route);
+    return true;
+}
+
+/* Chunks are made without the baton: fry_stages_make. */
+static size_t want_chunks(fry_turn *turn, fry_stages *stages)
+{
+    if (stages->made != NULL) {
+        take_over(stages, count_of(turn->engine));
+        return 1;
+    }
+    if (stages->status != FERRY_OK)
+        return fail_waiting(turn, stages);
+    const fry_slice *slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_OUT]);
+    if (slice == NULL)
+        slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_IN]);
+    if (slice == NULL)
+        return 0;
+    const fry_transfer *transfer = (const fry_transfer *)(const void *)slice->message;
+    stages->from = transfer->node->op.message.buffer->device->device;
+    return 1;
+}
+
+size_t fry_stages_run(fry_turn *turn, fry_members *members)
+{
+    fry_stages *stages = &members->stages;
+    size_t done = 0;
+    if (fry_unlikely(stages->all == NULL))
+        done += want_chunks(turn, stages);
+    if (stages->all == NULL)
+        return done;
+    fry_queue due = stages->due;
+    stages->due = (fry_queue){0};
+    fry_link *item;
+    while ((item = fry_queue_pop(&due)) != NULL) {
+        step(turn, members, FRY_CONTAINER(item, fry_stage, link));
+        done++;
+    }
+    while (give_out(turn, stages, FRY_STAGE_OUT))
+        done++;
+    while (give_out(turn, stages, FRY_STAGE_IN))
+        done++;
+    return done;
+}
+
+/* ---- its row ---- */
+
+static void start(fry_turn *turn, fry_node *node)
+{
+    fry_lane_issue(turn, node);
+}
+
+static bool stop(fry_node *node)
+{
+    fry_lane_cancel(node);
+    return true;
+}
+
+/* On the loop. A device that is lost may use the message's memory for ever. */
+static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
+{
+    const fry_stage *stage = stage_of(node);
+    fry_transfer *transfer = stage->transfer;
+    if (stage->slice == NULL || transfer->node == NULL)
+        return;
+    if (is_under_way && node->op.copy.stand.lane->is_lost)
+        fry_graph_stuck(turn, transfer->node);
+    fry_fault fault = fry_error_fault(fry_future_root_error(&node->future));
+    fail(turn, transfer, &fault);
+}
+
+/* The copy is over: the loop does the rest. */
+static void freed(ferry_engine *engine, fry_node *node)
+{
+    fry_stage *stage = stage_of(node);
+    stage->state = FRY_STAGE_COPIED;
+    fry_queue_push(&engine->members->stages.due, &stage->link);
+    engine->has_errands = true;
+}
+
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    *flow_p = node->future.id;
+    return node->op.copy.size_bytes;
+}
+
+static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    (void)engine;
+    view->has_size = true;
+    view->size_bytes = node->op.copy.size_bytes;
+    view->shown_stream = node->op.copy.stand.lane->stream;
+    if (node->state == FRY_NODE_READY)
+        view->reason = FRY_DUMP_STREAM;
+}
+
+const fry_op_kind fry_kind_stage = {
+    .traits = FRY_KIND_ON_STREAM | FRY_KIND_STAYS,
+    .start = start,
+    .stop = stop,
+    .failed = failed,
+    .free = freed,
+    .moved_bytes = moved_bytes,
+    .describe = describe,
+};
