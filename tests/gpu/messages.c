@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages from and into GPU memory, between two members of one process and of a member to itself:
+ *   mixes     every mix of ends, in either order, of sizes around a chunk's; every byte is looked at
+ *   crowd     more messages at once than chunks, both ways at once, with one chunk for each way
+ *   behind    a send that waits for the program's own stream
+ *   storm     cancels and deadlines at random on either side; what ends well is whole, what does not
+ *             is poisoned, and in the end everything is quiet
+ *   starved   no page-locked memory: the messages fail and say so, and later ones go
+ *   shutdown  of an engine in the midst of it, while the other one has its messages failed
+ */
+#include "tests/gpu/places.h"
+
+#include <time.h>
+
+#define MEMBERS 2
+#define PLACES 3 /* host:0, a GPU, another GPU */
+#define SIZE_MOST (40 * MIB)
+#define CROWD 24
+#define STORM 60
+#define STORM_BYTES (5 * MIB + 17)
+
+typedef struct member {
+    places at;
+    ferry_group *group;
+} member;
+
+static uint64_t random_state = 1;
+
+static uint64_t next_random(void)
+{
+    uint64_t word = (random_state += UINT64_C(0x9e3779b97f4a7c15));
+    word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+    return word ^ word >> 31;
+}
+
+static size_t below(size_t bound)
+{
+    return (size_t)(next_random() % bound);
+}
+
+static int64_t in_ns(int64_t left_ns)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left_ns;
+}
+
+static ferry_engine *engine_of(const member *of)
+{
+    return of->at.ge.engine;
+}
+
+static ferry_device *place_of(const member *of, size_t place)
+{
+    return place == 0 ? of->at.host : of->at.gpus[place - 1];
+}
+
+static void open_engine(member *self, size_t staging_bytes)
+{
+    int count = 0;
+    CHECK_CUDA(cudaGetDeviceCount(&count));
+    ferry_engine_options options = gpu_engine_options(&self->at.ge);
+    options.staging_bytes = staging_bytes;
+    CHECK_STATUS(ferry_engine_create(&options, &self->at.ge.engine, NULL), FERRY_OK);
+    self->at.host = ferry_device_find(self->at.ge.engine, "host:0");
+    self->at.gpus[0] = gpu_device(&self->at.ge, "cuda:0");
+    self->at.gpus[1] = gpu_device(&self->at.ge, count > 1 ? "cuda:1" : "cuda:0/1");
+}
+
+static void open_members(member members[MEMBERS], size_t staging_bytes)
+{
+    ferry_future *joins[MEMBERS];
+    for (int i = 0; i < MEMBERS; i++) {
+        open_engine(&members[i], staging_bytes);
+        ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
+        group.store = "mem:gpu";
+        group.job = "job";
+        group.size = MEMBERS;
+        group.rank = i;
+        group.lease_ns = 100000000000; /* nobody is dead for want of a core */
+        joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        CHECK_STATUS(gpu_end(joins[i]), FERRY_OK);
+}
+
+static void close_members(member members[MEMBERS])
+{
+    for (int i = 0; i < MEMBERS; i++)
+        ferry_group_release(members[i].group);
+    for (int i = 0; i < MEMBERS; i++)
+        places_close(&members[i].at);
+}
+
+/* ---- bytes ---- */
+
+static void fill(unsigned char *bytes, size_t size_bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < size_bytes; i++)
+        bytes[i] = (unsigned char)((seed * 31 + i * 7 + (i >> 12)) % 251 + 1);
+}
+
+static bool is_filled(const unsigned char *bytes, size_t size_bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        if (bytes[i] != (unsigned char)((seed * 31 + i * 7 + (i >> 12)) % 251 + 1))
+            return false;
+    }
+    return true;
+}
+
+/* Through a host buffer, as any program would. */
+static void write_to(member *of, ferry_span span, uint64_t seed)
+{
+    OWN_BUFFER *host = gpu_buffer(of->at.host, span.size_bytes, FERRY_MEMORY_DEFAULT);
+    fill(ferry_buffer_data(host), span.size_bytes, seed);
+    CHECK_STATUS(gpu_end(ferry_copy(engine_of(of), span, ferry_buffer_span(host), NULL)), FERRY_OK);
+}
+
+static ferry_status read_from(member *of, ferry_span span, uint64_t seed, bool *is_right)
+{
+    OWN_BUFFER *host = gpu_buffer(of->at.host, span.size_bytes, FERRY_MEMORY_DEFAULT);
+    ferry_status status =
+        gpu_end(ferry_copy(engine_of(of), ferry_buffer_span(host), span, NULL));
+    *is_right = status == FERRY_OK && is_filled(ferry_buffer_data(host), span.size_bytes, seed);
+    return status;
+}
+
+/* ---- mixes ---- */
+
+static void exchange(member members[MEMBERS], uint32_t to, size_t places, size_t size_bytes)
+{
+    static uint64_t seed;
+    member *sender = &members[0], *receiver = &members[to];
+    size_t from_place = places % PLACES, to_place = places / PLACES % PLACES;
+    bool sends_first = places / PLACES / PLACES != 0;
+    seed++;
+    OWN_BUFFER *from = gpu_buffer(place_of(sender, from_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into = gpu_buffer(place_of(receiver, to_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
+    ferry_span source = {from, 32, size_bytes}, target = {into, 16, size_bytes};
+    if (size_bytes != 0)
+        write_to(sender, source, seed);
+    write_to(receiver, ferry_buffer_span(into), 99);
+    ferry_future *receive = NULL;
+    if (!sends_first)
+        receive = ferry_recv(receiver->group, 0, 7, target, NULL);
+    ferry_future *send = ferry_send(sender->group, to, 7, source, NULL);
+    if (sends_first)
+        receive = ferry_recv(receiver->group, 0, 7, target, NULL);
+    CHECK_STATUS(gpu_end(send), FERRY_OK);
+    CHECK_STATUS(gpu_end(receive), FERRY_OK);
+    bool is_right = true;
+    if (size_bytes != 0)
+        CHECK_STATUS(read_from(receiver, target, seed, &is_right), FERRY_OK);
+    CHECK(is_right);
+    OWN_BUFFER *host = gpu_buffer(receiver->at.host, size_bytes + 64, FERRY_MEMORY_DEFAULT);
+    CHECK_STATUS(gpu_end(gpu_copy(&receiver->at.ge, host, into, NULL)), FERRY_OK);
+    unsigned char *all = ferry_buffer_data(host), edge[64];
+    fill(edge, sizeof edge, 99);
+    CHECK(memcmp(all, edge, 16) == 0); /* nothing beside it was written */
+    CHECK(size_bytes < 4095 || is_filled(all + 16, size_bytes, seed));
+}
+
+static void test_mixes(void)
+{
+    static const size_t sizes[] = {0, 1, 4095, 64 * KIB, MIB - 1, MIB, MIB + 1, 5 * MIB + 17};
+    member members[MEMBERS];
+    gpu_watch("exchanging every mix", 100);
+    open_members(members, 0);
+    for (size_t places = 0; places < 2 * PLACES * PLACES; places++)
+        for (uint32_t to = 0; to < MEMBERS; to++)
+            for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+                exchange(members, to, places, sizes[i]);
+    for (uint32_t to = 0; to < MEMBERS; to++)
+        exchange(members, to, 1 + PLACES * 2, SIZE_MOST);
+    close_members(members);
+}
+
+/* ---- crowd ---- */
+
+typedef struct talk {
+    ferry_buffer *from, *into;
+    ferry_future *send, *receive;
+    uint64_t seed;
+} talk;
+
+static void begin_talk(talk *self, member members[MEMBERS], uint32_t from, uint32_t to, ferry_tag tag,
+                       size_t size_bytes, const ferry_op_options *send_options,
+                       const ferry_op_options *receive_options)
+{
+    size_t from_place = below(PLACES), to_place = below(PLACES);
+    if (from_place == 0 && to_place == 0)
+        from_place = 1;
+    self->seed = next_random() % 1000;
+    self->from = gpu_buffer(place_of(&members[from], from_place), size_bytes, FERRY_MEMORY_DEFAULT);
+    self->into = gpu_buffer(place_of(&members[to], to_place), size_bytes, FERRY_MEMORY_DEFAULT);
+    write_to(&members[from], ferry_buffer_span(self->from), self->seed);
+    self->send = ferry_send(members[from].group, to, tag, ferry_buffer_span(self->from), send_options);
+    self->receive =
+        ferry_recv(members[to].group, from, tag, ferry_buffer_span(self->into), receive_options);
+}
+
+static void release_talk(talk *self)
+{
+    ferry_future_release(self->send);
+    ferry_future_release(self->receive);
+    ferry_buffer_release(self->from);
+    ferry_buffer_release(self->into);
+}
+
+/* Both statuses are there. */
+static void check_talk(talk *self, member *receiver)
+{
+    bool is_right;
+    ferry_status got = ferry_future_poll(self->receive);
+    ferry_status read = read_from(receiver, ferry_buffer_span(self->into), self->seed, &is_right);
+    if (got == FERRY_OK)
+        CHECK(read == FERRY_OK && is_right);
+    else
+        CHECK_STATUS(read, FERRY_E_DEPENDENCY); /* it is poisoned */
+}
+
+static void test_crowd(void)
+{
+    talk talks[CROWD];
+    member members[MEMBERS];
+    gpu_watch("a crowd with a chunk each way", 100);
+    open_members(members, 1);
+    for (uint32_t i = 0; i < CROWD; i++)
+        begin_talk(&talks[i], members, i % 2, i % 3 == 0 ? i % 2 : 1 - i % 2, i, 3 * MIB + i, NULL,
+                   NULL);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        CHECK_STATUS(ferry_future_wait(talks[i].send, -1), FERRY_OK);
+        CHECK_STATUS(ferry_future_wait(talks[i].receive, -1), FERRY_OK);
+        check_talk(&talks[i], &members[i % 3 == 0 ? i % 2 : 1 - i % 2]);
+        release_talk(&talks[i]);
+    }
+    close_members(members);
+}
+
+/* ---- behind ---- */
+
+static void send_behind(member members[MEMBERS])
+{
+    member *sender = &members[0];
+    gpu_gate gate = gpu_gate_open(sender->at.ordinals[0], sender->at.gpus[0]);
+    OWN_BUFFER *from = gpu_buffer(sender->at.gpus[0], 2 * MIB + 5, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into = gpu_buffer(members[1].at.gpus[1], 2 * MIB + 5, FERRY_MEMORY_DEFAULT);
+    write_to(sender, ferry_buffer_span(from), 3);
+    gpu_gate_hold(&gate);
+    ferry_future *event = ferry_event_record(sender->at.gpus[0], gpu_gate_stream(&gate));
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &event;
+    options.after_count = 1;
+    ferry_future *send = ferry_send(sender->group, 1, 1, ferry_buffer_span(from), &options);
+    ferry_future *receive = ferry_recv(members[1].group, 0, 1, ferry_buffer_span(into), NULL);
+    CHECK_STATUS(ferry_future_wait(receive, 50000000), FERRY_PENDING);
+    CHECK_STATUS(ferry_future_poll(send), FERRY_PENDING);
+    gpu_gate_let_go(&gate);
+    CHECK_STATUS(gpu_end(send), FERRY_OK);
+    CHECK_STATUS(gpu_end(receive), FERRY_OK);
+    CHECK_STATUS(gpu_end(event), FERRY_OK);
+    bool is_right;
+    CHECK_STATUS(read_from(&members[1], ferry_buffer_span(into), 3, &is_right), FERRY_OK);
+    CHECK(is_right);
+    gpu_gate_close(&gate);
+}
+
+static void test_behind(void)
+{
+    member members[MEMBERS];
+    gpu_watch("a send behind the program's stream", 60);
+    open_members(members, 0);
+    send_behind(members);
+    close_members(members);
+}
+
+/* ---- storm ---- */
+
+static ferry_op_options random_deadline(void)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    if (below(4) == 0)
+        options.deadline_ns = in_ns((int64_t)below(20000000));
+    return options;
+}
+
+static void end_quietly(ferry_future *future)
+{
+    (void)ferry_future_wait(future, -1);
+    ferry_status status = gpu_end(ferry_future_quiet(future));
+    CHECK(status == FERRY_OK || status == FERRY_E_SHUTDOWN); /* of an engine that is over */
+}
+
+static void storm_once(member members[MEMBERS], size_t count)
+{
+    talk talks[STORM];
+    for (uint32_t i = 0; i < count; i++) {
+        ferry_op_options send = random_deadline(), receive = random_deadline();
+        begin_talk(&talks[i], members, i % 2, i % 5 == 0 ? i % 2 : 1 - i % 2, i / 4,
+                   below(3) == 0 ? 1 + below(STORM_BYTES) : 1 + below(MIB), &send, &receive);
+    }
+    (void)usleep((useconds_t)below(3000));
+    for (uint32_t i = 0; i < count; i++) {
+        ferry_future *futures[] = {talks[i].send, talks[i].receive};
+        if (below(3) == 0)
+            (void)ferry_future_cancel(futures[below(2)]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        end_quietly(talks[i].send);
+        end_quietly(talks[i].receive);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        release_talk(&talks[i]);
+}
+
+/* As above, one message at a time, and its outcome is looked at. */
+static void storm_slowly(member members[MEMBERS])
+{
+    talk one;
+    ferry_op_options send = random_deadline(), receive = random_deadline();
+    uint32_t from = (uint32_t)below(2), to = (uint32_t)below(2);
+    begin_talk(&one, members, from, to, 77, 1 + below(STORM_BYTES), &send, &receive);
+    (void)usleep((useconds_t)below(4000));
+    if (below(2) == 0)
+        (void)ferry_future_cancel(below(2) == 0 ? one.send : one.receive);
+    end_quietly(one.send);
+    end_quietly(one.receive);
+    check_talk(&one, &members[to]);
+    release_talk(&one);
+}
+
+static void test_storm(void)
+{
+    static const size_t staging[] = {1, 4 * MIB, 0};
+    for (size_t i = 0; i < 3; i++) {
+        member members[MEMBERS];
+        gpu_watch("a storm", 100);
+        open_members(members, staging[i]);
+        for (int round = 0; round < 3; round++)
+            storm_once(members, STORM);
+        for (int round = 0; round < 60; round++)
+            storm_slowly(members);
+        close_members(members);
+    }
+}
+
+/* ---- starved ---- */
+
+static void starve(member members[MEMBERS])
+{
+    talk one;
+    begin_talk(&one, members, 0, 1, 1, 2 * MIB, NULL, NULL);
+    ferry_status sent = ferry_future_wait(one.send, -1), got = ferry_future_wait(one.receive, -1);
+    CHECK(sent == FERRY_E_NO_MEMORY || got == FERRY_E_NO_MEMORY);
+    CHECK(sent == FERRY_E_NO_MEMORY || sent == FERRY_E_DEPENDENCY);
+    CHECK(got == FERRY_E_NO_MEMORY || got == FERRY_E_DEPENDENCY);
+    const ferry_error *error =
+        ferry_future_error(sent == FERRY_E_NO_MEMORY ? one.send : one.receive);
+    CHECK(strstr(error->message, "staging_bytes") != NULL);
+    check_talk(&one, &members[1]);
+    release_talk(&one);
+}
+
+static void exchange_on_hosts(member members[MEMBERS])
+{
+    OWN_BUFFER *host = gpu_buffer(members[0].at.host, 2 * MIB, FERRY_MEMORY_DEFAULT);
+    ferry_future *receive = ferry_recv(members[0].group, 1, 1, ferry_buffer_span(host), NULL);
+    OWN_BUFFER *from = gpu_buffer(members[1].at.host, 2 * MIB, FERRY_MEMORY_DEFAULT);
+    CHECK_STATUS(gpu_end(ferry_send(members[1].group, 0, 1, ferry_buffer_span(from), NULL)),
+                 FERRY_OK);
+    CHECK_STATUS(gpu_end(receive), FERRY_OK);
+}
+
+static void test_starved(void)
+{
+    member members[MEMBERS];
+    gpu_watch("messages without page-locked memory", 60);
+    open_members(members, (size_t)1 << 40);
+    for (int i = 0; i < 2; i++)
+        starve(members);
+    exchange_on_hosts(members);
+    close_members(members);
+}
+
+/* ---- shutdown ---- */
+
+static void test_shutdown(void)
+{
+    for (int round = 0; round < 6; round++) {
+        talk talks[CROWD];
+        member members[MEMBERS];
+        gpu_watch("shutting down in the midst of it", 60);
+        open_members(members, round % 2 == 0 ? 1 : 0);
+        for (uint32_t i = 0; i < CROWD; i++)
+            begin_talk(&talks[i], members, i % 2, i % 3 == 0 ? i % 2 : 1 - i % 2, i, 2 * MIB + i,
+                       NULL, NULL);
+        (void)usleep((useconds_t)below(3000));
+        CHECK_STATUS(ferry_engine_shutdown(engine_of(&members[0]), -1), FERRY_OK);
+        for (uint32_t i = 0; i < CROWD; i++) {
+            end_quietly(talks[i].send);
+            end_quietly(talks[i].receive);
+            release_talk(&talks[i]);
+        }
+        close_members(members);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*fn)(void);
+    } tests[] = {{"mixes", test_mixes},     {"crowd", test_crowd},     {"behind", test_behind},
+                 {"storm", test_storm},     {"starved", test_starved}, {"shutdown", test_shutdown}};
+    if (argc > 2)
+        random_state = strtoull(argv[2], NULL, 10);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        if (argc < 2 || strcmp(argv[1], tests[i].name) == 0 || strcmp(argv[1], "all") == 0) {
+            tests[i].fn();
+            (void)printf("%s\n", tests[i].name);
+            (void)fflush(stdout);
+        }
+    }
+    return 0;
+}
