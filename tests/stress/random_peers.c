@@ -8,10 +8,13 @@
  *  - each resolves once, unless it was withdrawn, and is quiet once, after that;
  *  - a receive's memory is untouched before it is ready and after it is quiet, and so is what is
  *    around it; a send's is not looked at after it is quiet;
+ *  - what is staged goes in pieces: this test is the engine then, and answers at any time;
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
+#include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/send.h"
+#include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
@@ -59,7 +62,16 @@ struct side {
     bool is_to_detach, wants_connection;
 };
 
+/* Memory that the test gives for a piece. */
+typedef struct lent {
+    struct lent *next;
+    fry_slice *slice;
+    enum { LENT_HELD, LENT_TO_SERVE, LENT_TO_PLACE, LENT_TO_STORE } due;
+    uint8_t bytes[];
+} lent;
+
 typedef struct run {
+    lent *lent;
     uint64_t seed, random, turn;
     failing_allocator allocator;
     fry_memory memory;
@@ -137,6 +149,9 @@ static op *make_op(side *side_, bool is_send, uint64_t tag, size_t size_bytes, u
     o->message.tag = tag;
     o->message.op = id;
     o->message.is_send = is_send;
+    o->message.is_staged = the_run.session.has_pieces && size_bytes > 0 && pick(3) == 0;
+    if (o->message.is_staged && (!is_send || pick(2)))
+        o->message.memory = NULL;
     return o;
 }
 
@@ -253,6 +268,94 @@ static void on_quiet(void *turn, fry_message *message)
         do_anything(o->side_);
 }
 
+/* ---- pieces ---- */
+
+static void lend(fry_slice *slice, int due)
+{
+    lent *l = malloc(sizeof(*l) + slice->size_bytes);
+    expect(l != NULL && slice->owner == NULL, "no memory, or lent twice");
+    *l = (lent){.next = the_run.lent, .slice = slice, .due = due};
+    the_run.lent = l;
+    slice->owner = l;
+}
+
+/* Nobody uses it any more. */
+static void take_back(lent *l)
+{
+    lent **at = &the_run.lent;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    free(l);
+}
+
+static void answer(lent *l)
+{
+    fry_slice *slice = l->slice;
+    op *o = slice->message->owner;
+    uint8_t *bytes = o->room + GUARD_BYTES + slice->offset;
+    int due = l->due;
+    l->due = LENT_HELD;
+    expect(o->quiet == 0, "a piece of what is quiet");
+    if (due == LENT_TO_SERVE) {
+        memcpy(l->bytes, bytes, slice->size_bytes);
+        fry_peer_served(slice, l->bytes, this_turn());
+    } else if (due == LENT_TO_PLACE) {
+        fry_peer_placed(slice, l->bytes, this_turn());
+    } else if (due == LENT_TO_STORE) {
+        memcpy(bytes, l->bytes, slice->size_bytes);
+        take_back(l);
+        fry_peer_stored(slice, this_turn());
+    }
+}
+
+/* Answers one in so many. Returns how many wait for that. */
+static size_t answer_some(uint32_t one_in)
+{
+    size_t count = 0;
+    for (lent *l = the_run.lent; l != NULL; l = l->next)
+        count += l->due != LENT_HELD;
+    for (size_t left = count; left > 0; left--) {
+        lent *l = the_run.lent; /* any may be gone by now */
+        for (uint32_t skip = pick(8); l != NULL && (l->due == LENT_HELD || skip > 0); l = l->next)
+            skip -= skip > 0;
+        if (l != NULL && pick(one_in) == 0)
+            answer(l);
+    }
+    return count;
+}
+
+static void on_serve(void *turn, fry_slice *slice)
+{
+    expect_turn(turn);
+    lend(slice, LENT_TO_SERVE);
+    if (pick(2))
+        answer(slice->owner);
+}
+
+static void on_wants_place(void *turn, fry_slice *slice)
+{
+    expect_turn(turn);
+    lend(slice, LENT_TO_PLACE);
+    if (pick(2))
+        answer(slice->owner);
+}
+
+static void on_landed(void *turn, fry_slice *slice)
+{
+    expect_turn(turn);
+    lent *l = slice->owner;
+    l->due = LENT_TO_STORE;
+    if (pick(2))
+        answer(l);
+}
+
+static void on_over(void *turn, fry_slice *slice)
+{
+    expect_turn(turn);
+    take_back(slice->owner);
+}
+
 static void on_wants_connection(void *turn, fry_peer *peer)
 {
     expect_turn(turn);
@@ -305,8 +408,10 @@ static void on_parted(void *turn, fry_peer *peer)
 
 /* With `done`, and without. */
 static const fry_peer_events events[2] = {
-    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL},
-    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL},
+    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL,
+     on_serve, on_wants_place, on_landed, on_over},
+    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL,
+     on_serve, on_wants_place, on_landed, on_over},
 };
 
 /* ---- connections ---- */
@@ -459,6 +564,9 @@ static void take_step(run *r)
     case 2:
         do_anything(side_);
         break;
+    case 3:
+        (void)answer_some(2);
+        break;
     default:
         run_short(r->may_fail ? 4 : 0);
         (void)fry_peer_progress(side_->peer, this_turn());
@@ -500,6 +608,8 @@ static void run_out(run *r)
                 !fry_peer_arm(side_->peer, this_turn()) || fry_peer_is_busy(side_->peer))
                 is_at_rest = false;
         }
+        if (answer_some(2) > 0)
+            is_at_rest = false;
         mend(r);
         if (r->wire == NULL) {
             connect_sides(r);
@@ -651,6 +761,7 @@ static void open_run(run *r, uint64_t seed)
         .window_messages = windows[pick(6)],
         .unexpected_max = unexpected[pick(6)],
         .window_bytes = pick(2) ? 1 << 20 : pick(6000),
+        .has_pieces = pick(2),
     };
     if (r->may_fail) /* then some have no partner, and must not be in the others' way */
         r->session.unexpected_max = 2 * OPS_MAX;
@@ -660,6 +771,7 @@ static void open_run(run *r, uint64_t seed)
         .unexpected_max = 2 * OPS_MAX,
         .window_messages = r->session.window_messages,
         .window_bytes = (size_t)r->session.window_bytes,
+        .piece_bytes = 1 + pick(pick(2) ? 300 : 5000),
         .events = &events[pick(2)],
     };
     for (int i = 0; i < r->side_count; i++) {
@@ -697,6 +809,7 @@ static void close_run(run *r)
         }
     }
     fake_wire_close(r->wire);
+    expect(r->lent == NULL, "memory is still lent");
     expect(failing_allocator_live_bytes(&r->allocator) == 0, "memory is lost");
 }
 
