@@ -6,6 +6,9 @@
  * with a hash; a sender overwrites it as soon as it is quiet. A receive that ends well must have
  * one whole message, newer than the one before.
  *
+ * In the cases with GPUs most slots are GPU memory at either end, and messages are larger than one
+ * piece; CUDA must be there, or the emulated one.
+ *
  *     pulled [CASE...] [messages=N] [seed=N]
  *
  * ends once so many have come well (the default is made for every day), and says what it did.
@@ -81,10 +84,13 @@ typedef struct head {
     uint64_t sender, receiver, life, number, size_bytes;
 } head;
 
-/* Both ends know the sizes, by the slot. */
+static ferry_device *gpu; /* of this member; NULL: it uses the host alone */
+
+/* Both ends know the sizes, by the slot. With GPUs the larger ones go in pieces. */
 static size_t slot_bytes(size_t slot)
 {
-    return BYTES_MIN + (BYTES_MAX - BYTES_MIN) / (SLOTS - 1) * slot;
+    size_t bytes = BYTES_MIN + (BYTES_MAX - BYTES_MIN) / (SLOTS - 1) * slot;
+    return gpu != NULL && slot >= SLOTS / 2 ? bytes * 40 : bytes;
 }
 
 static void write_message(unsigned char *at, const head *head)
@@ -127,7 +133,8 @@ typedef struct way {
 } way;
 
 typedef struct slot {
-    ferry_buffer *buffer;
+    ferry_buffer *buffer; /* what is sent, or received into */
+    ferry_buffer *host;   /* where it is written and looked at: the same, or `buffer` is a GPU's */
     unsigned char *bytes;
     ferry_future *future;
     uint64_t number; /* a send's */
@@ -139,12 +146,23 @@ static bool is_set(const bool *flag)
     return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
+static void copy(const way *way, ferry_buffer *to, ferry_buffer *from)
+{
+    if (to == from)
+        return;
+    ferry_future *copied =
+        ferry_copy(way->self->engine, ferry_buffer_span(to), ferry_buffer_span(from), NULL);
+    NET_SELF_CHECK(ferry_future_wait(copied, -1) == FERRY_OK, "a copy failed");
+    ferry_future_release(copied);
+}
+
 static void begin(const way *way, slot *slot, size_t index)
 {
     size_t size_bytes = slot_bytes(index);
     if (way->is_send) {
         head head = {way->self->rank, way->peer, way->life, ++slot->number, size_bytes};
         write_message(slot->bytes, &head);
+        copy(way, slot->buffer, slot->host);
     }
     ferry_span span = {slot->buffer, 0, size_bytes};
     slot->future = (way->is_send ? ferry_send : ferry_recv)(way->self->group, way->peer,
@@ -192,6 +210,7 @@ static void end(const way *way, slot *slot, size_t index)
     if (way->is_send) {
         count(status == FERRY_OK ? &way->counts->sent : &way->counts->failed_sends, 1);
     } else if (status == FERRY_OK) {
+        copy(way, slot->host, slot->buffer);
         check(way, slot, index);
         count(&way->counts->good, 1);
         count(&way->counts->good_bytes, slot_bytes(index));
@@ -199,6 +218,7 @@ static void end(const way *way, slot *slot, size_t index)
         count(&way->counts->failed_receives, 1);
     }
     memset(slot->bytes, 0xee, slot_bytes(index));
+    copy(way, slot->buffer, slot->host);
     ferry_future_release(slot->future);
     slot->future = NULL;
     if (status == FERRY_E_FENCED)
@@ -213,9 +233,13 @@ static void *run_way(void *arg)
     slot slots[SLOTS] = {0};
     ferry_device *device = ferry_device_at(way->self->engine, 0);
     for (size_t i = 0; i < SLOTS; i++) {
-        NET_SELF_CHECK(ferry_buffer_alloc(device, slot_bytes(i), &slots[i].buffer) == FERRY_OK,
+        NET_SELF_CHECK(ferry_buffer_alloc(device, slot_bytes(i), &slots[i].host) == FERRY_OK,
                        "no memory");
-        slots[i].bytes = ferry_buffer_data(slots[i].buffer);
+        slots[i].bytes = ferry_buffer_data(slots[i].host);
+        slots[i].buffer = slots[i].host;
+        if (gpu != NULL && (i % 3 != 0 || way->is_send)) /* some go from a GPU to a host */
+            NET_SELF_CHECK(ferry_buffer_alloc(gpu, slot_bytes(i), &slots[i].buffer) == FERRY_OK,
+                           "no memory");
         begin(way, &slots[i], i);
     }
     while (!is_set(way->is_over)) {
@@ -227,7 +251,9 @@ static void *run_way(void *arg)
     for (size_t i = 0; i < SLOTS; i++) {
         (void)ferry_future_cancel(slots[i].future);
         end(way, &slots[i], i);
-        ferry_buffer_release(slots[i].buffer);
+        if (slots[i].buffer != slots[i].host)
+            ferry_buffer_release(slots[i].buffer);
+        ferry_buffer_release(slots[i].host);
     }
     return NULL;
 }
@@ -243,7 +269,10 @@ static int member(int argc, char **argv)
     if (net_argument(argc, argv, "forbid"))
         NET_SELF_CHECK(forbid_reading(), "no seccomp");
     counts *counts = map_counts(net_argument(argc, argv, "counts"));
+    bool has_gpu = net_argument(argc, argv, "gpu") != NULL;
     net_self_join(&self, argc, argv);
+    NET_SELF_CHECK(!has_gpu || ferry_device_open(self.engine, "cuda:0", NULL, &gpu, NULL) == FERRY_OK,
+                   "no GPU");
     for (uint32_t peer = 0; peer < MEMBERS; peer++) {
         for (int k = 0; k < 2 && peer != self.rank; k++) {
             way *way = &ways[way_count];
@@ -389,6 +418,18 @@ static void other_hosts(void)
     run("allow=1", true, messages_wanted / 4, 1);
 }
 
+/* GPU memory, on one host and between hosts. */
+static void staged(void)
+{
+    run("gpu=1", false, messages_wanted / 8, 1);
+}
+
+static void staged_hosts(void)
+{
+    net_hosts_open(MEMBERS, NET_CABLE_VETH);
+    run("gpu=1", true, messages_wanted / 8, 1);
+}
+
 int main(int argc, char **argv)
 {
     static const net_role roles[] = {{"member", member}};
@@ -398,6 +439,8 @@ int main(int argc, char **argv)
     int limit_s = 200 + (int)(messages_wanted / 100);
     const net_case cases[] = {{"pulled", pulled, limit_s},
                               {"copied", copied, limit_s},
-                              {"other_hosts", other_hosts, limit_s}};
+                              {"other_hosts", other_hosts, limit_s},
+                              {"staged", staged, limit_s},
+                              {"staged_hosts", staged_hosts, limit_s}};
     return net_test_main(argc, argv, roles, 1, cases, sizeof(cases) / sizeof(*cases));
 }
