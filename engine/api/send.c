@@ -24,7 +24,8 @@ static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
         return FRY_TAKEN;
     fry_refusal why = fry_span_check_open(engine, span);
     const ferry_device *device = why == FRY_TAKEN ? span->buffer->device : NULL;
-    if (device != NULL && device->host_lane == NULL && device->device->ops->memory_is_pinned == NULL)
+    if (device != NULL && device->host_lane == NULL &&
+        device->device->ops->memory_is_pinned == NULL)
         why = fry_refuse(engine, FRY_REFUSED_MESSAGE_DEVICE);
     return why;
 }
@@ -67,8 +68,7 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->node = node;
     transfer->route = route;
     transfer->message.owner = transfer;
-    transfer->message.is_staged =
-        span->size_bytes != 0 && span->buffer->device->host_lane == NULL;
+    transfer->message.is_staged = span->size_bytes != 0 && span->buffer->device->host_lane == NULL;
     transfer->message.memory = span->size_bytes != 0 && !transfer->message.is_staged
                                    ? (char *)span->buffer->data + span->offset_bytes
                                    : NULL;

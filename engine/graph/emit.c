@@ -20,8 +20,9 @@ static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_wh
 {
     if (what == FERRY_TRACE_ISSUED)
         fry_nvtx_start(engine->nvtx, node->future.id,
-                       node->label != NULL ? node->label
-                                           : ferry_op_kind_name((ferry_op_kind)fry_node_shown_kind(node)));
+                       node->label != NULL
+                           ? node->label
+                           : ferry_op_kind_name((ferry_op_kind)fry_node_shown_kind(node)));
     else if (what == FERRY_TRACE_RESOLVED)
         fry_nvtx_end(engine->nvtx, node->future.id);
 }

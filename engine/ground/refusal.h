@@ -95,7 +95,7 @@
       "unexpected_max is reached: messages that wait for their other end")                         \
     X(MESSAGE_RANK, FERRY_E_NOT_FOUND, "the group has no member of that rank")                     \
     X(MESSAGE_DEVICE, FERRY_E_UNSUPPORTED,                                                         \
-      "the span is on a device that messages can't reach: copy through a host buffer")                              \
+      "the span is on a device that messages can't reach: copy through a host buffer")             \
     X(DEADLINE, FERRY_E_DEADLINE, "the deadline is negative, so it has passed")                    \
     /* groups: joining */                                                                          \
     X(JOIN_NULL, FERRY_E_INVALID, "options or group_p is NULL")                                    \

@@ -51,7 +51,7 @@ typedef enum fry_stage_state {
 
 /* A chunk. */
 struct fry_stage {
-    fry_node node; /* first; COPYING */
+    fry_node node;    /* first; COPYING */
     fry_slice *slice; /* whose bytes it has; NULL: nobody's any more */
     fry_transfer *transfer;
     fry_link link; /* in `free` or `due` */
@@ -176,9 +176,9 @@ static void fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
     fry_fault fault = *from;
     fault.op = node->future.id;
     fault.label = node->label;
-    fry_error *error =
-        fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
-                         fault.message[0] != '\0' ? fault.message : ferry_status_text(fault.status));
+    fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
+                                        fault.message[0] != '\0' ? fault.message
+                                                                 : ferry_status_text(fault.status));
     fry_graph_fail(turn, node, fault.status, error, false);
 }
 

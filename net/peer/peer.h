@@ -82,8 +82,8 @@ struct fry_slice {
     uint8_t state;         /* net/peer/state.h */
     bool is_staged;        /* its message is */
     void *memory;
-    void *owner;                     /* the engine's; NULL at first */
-    TAILQ_ENTRY(fry_slice) owners;   /* the engine's */
+    void *owner;                   /* the engine's; NULL at first */
+    TAILQ_ENTRY(fry_slice) owners; /* the engine's */
     fry_peer_connection *connection;
     fry_slice *next;
 };
@@ -148,7 +148,7 @@ typedef struct fry_peer_options {
 /* The result of the hello. */
 typedef struct fry_connection_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
-    bool is_keyed; /* between hosts; on one host control messages carry no hash */
+    bool is_keyed;   /* between hosts; on one host control messages carry no hash */
     bool has_pieces; /* both ends can send a message in pieces */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;

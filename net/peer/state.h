@@ -46,12 +46,13 @@
 #define FRY_NO_SLOT UINT32_MAX
 #define FRY_CONNECTION_BUNDLES 4 /* bundles gathered or under way at most */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
-#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
-#define FRY_CONNECTION_ASKED 16  /* pieces asked for at once, at most */
-#define FRY_CONNECTION_SERVED 64 /* pieces served at once, at most: a channel may report a post as
-                                    done only after its bytes have been used */
-#define FRY_MESSAGE_ASKED 4      /* pieces of one message at once, at most */
+#define FRY_BUNDLE_MESSAGES 64  /* at most, so that the other end can begin early */
+#define FRY_BUNDLE_BYTES 8000   /* table and data: with UCX's header in one of its buffers */
+#define FRY_CONNECTION_ASKED 16 /* pieces asked for at once, at most */
+#define FRY_CONNECTION_SERVED                                                                      \
+    64                      /* pieces served at once, at most: a channel may report a post as      \
+                               done only after its bytes have been used */
+#define FRY_MESSAGE_ASKED 4 /* pieces of one message at once, at most */
 #define FRY_NO_PIECES "the other member can't exchange messages in pieces, as GPU memory needs"
 
 /* fry_message.flags. */
@@ -64,7 +65,8 @@ enum {
     FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
     FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the connection's end */
     FRY_MESSAGE_OLD = 64,    /* belongs to a connection that is over */
-    FRY_MESSAGE_IN_PIECES = 128, /* a send: pieces of it may be asked for. A receive: it gets them */
+    FRY_MESSAGE_IN_PIECES =
+        128, /* a send: pieces of it may be asked for. A receive: it gets them */
 };
 
 /* States of a piece; of those that are free, too. */
@@ -310,12 +312,13 @@ static inline void fry_message_finish(fry_message *message, ferry_status status,
 /* A receive: from here on only the caller ends it. */
 static inline void fry_receive_begin_end(fry_message *message)
 {
-    message->flags &= (uint8_t)~(FRY_MESSAGE_TAKEN | FRY_MESSAGE_IN_PIECES);
+    message->flags &= (uint8_t) ~(FRY_MESSAGE_TAKEN | FRY_MESSAGE_IN_PIECES);
     message->state = FRY_MESSAGE_ENDED;
     message->peer->receive_count--;
 }
 
-/* A send: the channel is done with a post, of the message or a piece: its memory is read no more. */
+/* A send: the channel is done with a post, of the message or a piece: its memory is read no more.
+ */
 static inline void fry_send_post_is_over(fry_message *message)
 {
     if (fry_unlikely(message->posts > 0) && --message->posts > 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages from and into GPU memory, between two members of one process and of a member to itself:
- *   mixes     every mix of ends, in either order, of sizes around a chunk's; every byte is looked at
- *   crowd     more messages at once than chunks, both ways at once, with one chunk for each way
+ *   mixes     every mix of ends, in either order, of sizes around a chunk's; every byte is looked
+ * at crowd     more messages at once than chunks, both ways at once, with one chunk for each way
  *   behind    a send that waits for the program's own stream
- *   storm     cancels and deadlines at random on either side; what ends well is whole, what does not
- *             is poisoned, and in the end everything is quiet
- *   starved   no page-locked memory: the messages fail and say so, and later ones go
- *   shutdown  of an engine in the midst of it, while the other one has its messages failed
+ *   storm     cancels and deadlines at random on either side; what ends well is whole, what does
+ * not is poisoned, and in the end everything is quiet starved   no page-locked memory: the messages
+ * fail and say so, and later ones go shutdown  of an engine in the midst of it, while the other one
+ * has its messages failed
  */
 #include "tests/gpu/places.h"
 
@@ -122,8 +122,7 @@ static void write_to(member *of, ferry_span span, uint64_t seed)
 static ferry_status read_from(member *of, ferry_span span, uint64_t seed, bool *is_right)
 {
     OWN_BUFFER *host = gpu_buffer(of->at.host, span.size_bytes, FERRY_MEMORY_DEFAULT);
-    ferry_status status =
-        gpu_end(ferry_copy(engine_of(of), ferry_buffer_span(host), span, NULL));
+    ferry_status status = gpu_end(ferry_copy(engine_of(of), ferry_buffer_span(host), span, NULL));
     *is_right = status == FERRY_OK && is_filled(ferry_buffer_data(host), span.size_bytes, seed);
     return status;
 }
@@ -137,8 +136,10 @@ static void exchange(member members[MEMBERS], uint32_t to, size_t places, size_t
     size_t from_place = places % PLACES, to_place = places / PLACES % PLACES;
     bool sends_first = places / PLACES / PLACES != 0;
     seed++;
-    OWN_BUFFER *from = gpu_buffer(place_of(sender, from_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
-    OWN_BUFFER *into = gpu_buffer(place_of(receiver, to_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *from =
+        gpu_buffer(place_of(sender, from_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into =
+        gpu_buffer(place_of(receiver, to_place), size_bytes + 64, FERRY_MEMORY_DEFAULT);
     ferry_span source = {from, 32, size_bytes}, target = {into, 16, size_bytes};
     if (size_bytes != 0)
         write_to(sender, source, seed);
@@ -186,8 +187,8 @@ typedef struct talk {
     uint64_t seed;
 } talk;
 
-static void begin_talk(talk *self, member members[MEMBERS], uint32_t from, uint32_t to, ferry_tag tag,
-                       size_t size_bytes, const ferry_op_options *send_options,
+static void begin_talk(talk *self, member members[MEMBERS], uint32_t from, uint32_t to,
+                       ferry_tag tag, size_t size_bytes, const ferry_op_options *send_options,
                        const ferry_op_options *receive_options)
 {
     size_t from_place = below(PLACES), to_place = below(PLACES);
@@ -197,7 +198,8 @@ static void begin_talk(talk *self, member members[MEMBERS], uint32_t from, uint3
     self->from = gpu_buffer(place_of(&members[from], from_place), size_bytes, FERRY_MEMORY_DEFAULT);
     self->into = gpu_buffer(place_of(&members[to], to_place), size_bytes, FERRY_MEMORY_DEFAULT);
     write_to(&members[from], ferry_buffer_span(self->from), self->seed);
-    self->send = ferry_send(members[from].group, to, tag, ferry_buffer_span(self->from), send_options);
+    self->send =
+        ferry_send(members[from].group, to, tag, ferry_buffer_span(self->from), send_options);
     self->receive =
         ferry_recv(members[to].group, from, tag, ferry_buffer_span(self->into), receive_options);
 }
@@ -413,8 +415,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*fn)(void);
-    } tests[] = {{"mixes", test_mixes},     {"crowd", test_crowd},     {"behind", test_behind},
-                 {"storm", test_storm},     {"starved", test_starved}, {"shutdown", test_shutdown}};
+    } tests[] = {{"mixes", test_mixes}, {"crowd", test_crowd},     {"behind", test_behind},
+                 {"storm", test_storm}, {"starved", test_starved}, {"shutdown", test_shutdown}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

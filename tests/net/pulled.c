@@ -271,7 +271,8 @@ static int member(int argc, char **argv)
     counts *counts = map_counts(net_argument(argc, argv, "counts"));
     bool has_gpu = net_argument(argc, argv, "gpu") != NULL;
     net_self_join(&self, argc, argv);
-    NET_SELF_CHECK(!has_gpu || ferry_device_open(self.engine, "cuda:0", NULL, &gpu, NULL) == FERRY_OK,
+    NET_SELF_CHECK(!has_gpu ||
+                       ferry_device_open(self.engine, "cuda:0", NULL, &gpu, NULL) == FERRY_OK,
                    "no GPU");
     for (uint32_t peer = 0; peer < MEMBERS; peer++) {
         for (int k = 0; k < 2 && peer != self.rank; k++) {

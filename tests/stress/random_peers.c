@@ -11,13 +11,12 @@
  *  - what is staged goes in pieces: this test is the engine then, and answers at any time;
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
-#include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/send.h"
-#include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/lent_place.h"
 #include "tests/support/stress.h"
 
 #include <stdarg.h>
@@ -61,14 +60,6 @@ struct side {
     size_t op_count, entered;
     bool is_to_detach, wants_connection;
 };
-
-/* Memory that the test gives for a piece. */
-typedef struct lent {
-    struct lent *next;
-    fry_slice *slice;
-    enum { LENT_HELD, LENT_TO_SERVE, LENT_TO_PLACE, LENT_TO_STORE } due;
-    uint8_t bytes[];
-} lent;
 
 typedef struct run {
     lent *lent;
@@ -270,90 +261,56 @@ static void on_quiet(void *turn, fry_message *message)
 
 /* ---- pieces ---- */
 
-static void lend(fry_slice *slice, int due)
-{
-    lent *l = malloc(sizeof(*l) + slice->size_bytes);
-    expect(l != NULL && slice->owner == NULL, "no memory, or lent twice");
-    *l = (lent){.next = the_run.lent, .slice = slice, .due = due};
-    the_run.lent = l;
-    slice->owner = l;
-}
-
-/* Nobody uses it any more. */
-static void take_back(lent *l)
-{
-    lent **at = &the_run.lent;
-    while (*at != l)
-        at = &(*at)->next;
-    *at = l->next;
-    free(l);
-}
-
 static void answer(lent *l)
 {
-    fry_slice *slice = l->slice;
-    op *o = slice->message->owner;
-    uint8_t *bytes = o->room + GUARD_BYTES + slice->offset;
-    int due = l->due;
-    l->due = LENT_HELD;
+    op *o = l->slice->message->owner;
     expect(o->quiet == 0, "a piece of what is quiet");
-    if (due == LENT_TO_SERVE) {
-        memcpy(l->bytes, bytes, slice->size_bytes);
-        fry_peer_served(slice, l->bytes, this_turn());
-    } else if (due == LENT_TO_PLACE) {
-        fry_peer_placed(slice, l->bytes, this_turn());
-    } else if (due == LENT_TO_STORE) {
-        memcpy(bytes, l->bytes, slice->size_bytes);
-        take_back(l);
-        fry_peer_stored(slice, this_turn());
-    }
+    lent_answer(&the_run.lent, l, o->room + GUARD_BYTES, this_turn());
 }
 
-/* Answers one in so many. Returns how many wait for that. */
-static size_t answer_some(uint32_t one_in)
+/* Returns how many were due. */
+static size_t answer_some(void)
 {
-    size_t count = 0;
-    for (lent *l = the_run.lent; l != NULL; l = l->next)
-        count += l->due != LENT_HELD;
+    size_t count = lent_count(the_run.lent);
     for (size_t left = count; left > 0; left--) {
-        lent *l = the_run.lent; /* any may be gone by now */
-        for (uint32_t skip = pick(8); l != NULL && (l->due == LENT_HELD || skip > 0); l = l->next)
-            skip -= skip > 0;
-        if (l != NULL && pick(one_in) == 0)
+        lent *l = lent_pick(the_run.lent, pick(8));
+        if (l != NULL && pick(2))
             answer(l);
     }
     return count;
 }
 
-static void on_serve(void *turn, fry_slice *slice)
+static void on_piece(void *turn, fry_slice *slice, lent_due due)
 {
     expect_turn(turn);
-    lend(slice, LENT_TO_SERVE);
+    lent *l = slice->owner;
+    if (due == LENT_TO_STORE)
+        l->due = due;
+    else
+        l = lent_new(&the_run.lent, slice, due);
     if (pick(2))
-        answer(slice->owner);
+        answer(l);
+}
+
+static void on_serve(void *turn, fry_slice *slice)
+{
+    on_piece(turn, slice, LENT_TO_SERVE);
 }
 
 static void on_wants_place(void *turn, fry_slice *slice)
 {
-    expect_turn(turn);
-    lend(slice, LENT_TO_PLACE);
-    if (pick(2))
-        answer(slice->owner);
+    on_piece(turn, slice, LENT_TO_PLACE);
 }
 
 static void on_landed(void *turn, fry_slice *slice)
 {
-    expect_turn(turn);
-    lent *l = slice->owner;
-    l->due = LENT_TO_STORE;
-    if (pick(2))
-        answer(l);
+    on_piece(turn, slice, LENT_TO_STORE);
 }
 
 static void on_over(void *turn, fry_slice *slice)
 {
     expect_turn(turn);
-    take_back(slice->owner);
+    lent_take_back(&the_run.lent, slice->owner);
 }
 
 static void on_wants_connection(void *turn, fry_peer *peer)
@@ -565,7 +522,7 @@ static void take_step(run *r)
         do_anything(side_);
         break;
     case 3:
-        (void)answer_some(2);
+        (void)answer_some();
         break;
     default:
         run_short(r->may_fail ? 4 : 0);
@@ -608,7 +565,7 @@ static void run_out(run *r)
                 !fry_peer_arm(side_->peer, this_turn()) || fry_peer_is_busy(side_->peer))
                 is_at_rest = false;
         }
-        if (answer_some(2) > 0)
+        if (answer_some() > 0)
             is_at_rest = false;
         mend(r);
         if (r->wire == NULL) {

@@ -220,8 +220,8 @@ Test(net_peer_pieces, many_at_once)
 {
     enum { COUNT = 40 };
     PIECES_INIT(p);
-    p->wire_options = (fake_wire_options){
-        .eager_bytes_max = 128, .seed = 5, .is_late = true, .reorder = 3};
+    p->wire_options =
+        (fake_wire_options){.eager_bytes_max = 128, .seed = 5, .is_late = true, .reorder = 3};
     pair_open(p);
     pair_op *ops[2][COUNT];
     for (size_t i = 0; i < COUNT; i++) {
@@ -464,11 +464,17 @@ static void expect_hostile(int end, fry_wire_header header, size_t data_bytes, b
 }
 
 #define WANT(slot_, number_, size_, offset_)                                                       \
-    (fry_wire_header){.kind = FRY_WIRE_WANT, .slot = (slot_), .number = (number_),                 \
-                      .size_bytes = (size_), .offset = (offset_)}
+    (fry_wire_header)                                                                              \
+    {                                                                                              \
+        .kind = FRY_WIRE_WANT, .slot = (slot_), .number = (number_), .size_bytes = (size_),        \
+        .offset = (offset_)                                                                        \
+    }
 #define BRING(slot_, number_, size_, offset_)                                                      \
-    (fry_wire_header){.kind = FRY_WIRE_PIECE, .slot = (slot_), .number = (number_),                \
-                      .size_bytes = (size_), .offset = (offset_)}
+    (fry_wire_header)                                                                              \
+    {                                                                                              \
+        .kind = FRY_WIRE_PIECE, .slot = (slot_), .number = (number_), .size_bytes = (size_),       \
+        .offset = (offset_)                                                                        \
+    }
 
 Test(net_peer_pieces, hostile_wants)
 {
@@ -535,8 +541,8 @@ Test(net_peer_pieces, too_many_wants)
 
 Test(net_peer_pieces, unknown_where_not_agreed)
 {
-    const fry_wire_header headers[] = {WANT(0, 0, 1, 0), BRING(0, 0, 1, 0),
-                                       {.kind = FRY_WIRE_HELD, .size_bytes = 8}};
+    const fry_wire_header headers[] = {
+        WANT(0, 0, 1, 0), BRING(0, 0, 1, 0), {.kind = FRY_WIRE_HELD, .size_bytes = 8}};
     for (size_t i = 0; i < 3; i++) {
         PIECES_INIT(p);
         p->session.has_pieces = false;
