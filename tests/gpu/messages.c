@@ -410,13 +410,81 @@ static void test_shutdown(void)
     }
 }
 
+/* ---- refused, lost ---- */
+
+/* The driver refuses one copy: that message fails, with the reason, and no other. */
+static void refuse_one(member members[MEMBERS], unsigned nth, unsigned *failed)
+{
+    static const char *const calls[] = {"cuMemcpyAsync", "cuMemcpyBatchAsync"};
+    talk talks[4];
+    for (uint32_t i = 0; i < 4; i++)
+        begin_talk(&talks[i], members, i % 2, 1 - i % 2, i, 2 * MIB + i, NULL, NULL);
+    for (size_t i = 0; i < 2; i++)
+        CHECK(EMU(emu_fail_call)(calls[i], nth, CUDA_ERROR_OUT_OF_MEMORY) == CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 4; i++) {
+        ferry_status sent = ferry_future_wait(talks[i].send, -1);
+        ferry_status got = ferry_future_wait(talks[i].receive, -1);
+        CHECK((sent == FERRY_OK) == (got == FERRY_OK));
+        *failed += sent != FERRY_OK;
+        end_quietly(talks[i].send);
+        end_quietly(talks[i].receive);
+    }
+    for (size_t i = 0; i < 2; i++)
+        CHECK(EMU(emu_fail_call)(calls[i], 0, CUDA_SUCCESS) == CUDA_SUCCESS);
+    for (uint32_t i = 0; i < 4; i++) {
+        check_talk(&talks[i], &members[1 - i % 2]);
+        release_talk(&talks[i]);
+    }
+}
+
+static void test_refused(void)
+{
+    member members[MEMBERS];
+    if (EMU(emu_fail_call) == NULL)
+        return;
+    gpu_watch("copies that the driver refuses", 100);
+    open_members(members, 4 * MIB);
+    unsigned failed = 0;
+    for (unsigned nth = 1; nth < 16; nth++)
+        refuse_one(members, nth, &failed);
+    CHECK(failed != 0);
+    close_members(members);
+}
+
+/* Every message ends; what the lost device may touch stays. The last test of the process. */
+static void test_lost(void)
+{
+    talk talks[CROWD];
+    member members[MEMBERS];
+    if (EMU(emu_lose_device) == NULL)
+        return;
+    gpu_watch("messages of a GPU that is lost", 100);
+    open_members(members, 4 * MIB);
+    for (uint32_t i = 0; i < CROWD; i++)
+        begin_talk(&talks[i], members, i % 2, i % 3 == 0 ? i % 2 : 1 - i % 2, i, 5 * MIB + i, NULL,
+                   NULL);
+    CHECK(EMU(emu_lose_device)(0, CUDA_ERROR_ECC_UNCORRECTABLE) == CUDA_SUCCESS);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        (void)ferry_future_wait(talks[i].send, -1);
+        (void)ferry_future_wait(talks[i].receive, -1);
+        release_talk(&talks[i]);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        ferry_group_release(members[i].group);
+    for (int i = 0; i < MEMBERS; i++) {
+        ferry_status status = ferry_engine_shutdown(engine_of(&members[i]), 200000000);
+        CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*fn)(void);
-    } tests[] = {{"mixes", test_mixes}, {"crowd", test_crowd},     {"behind", test_behind},
-                 {"storm", test_storm}, {"starved", test_starved}, {"shutdown", test_shutdown}};
+    } tests[] = {{"mixes", test_mixes},     {"crowd", test_crowd},     {"behind", test_behind},
+                 {"storm", test_storm},     {"starved", test_starved}, {"shutdown", test_shutdown},
+                 {"refused", test_refused}, {"lost", test_lost}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
