@@ -145,8 +145,8 @@ static void options_set_defaults(ferry_engine_options *options)
         options->inline_copy_bytes = INLINE_COPY_DEFAULT;
     if (options->wait_spin_ns == 0)
         options->wait_spin_ns = WAIT_SPIN_DEFAULT_NS;
-    if (options->staging_bytes == 0)
-        options->staging_bytes = STAGING_DEFAULT;
+    if (options->message_staging_bytes == 0)
+        options->message_staging_bytes = STAGING_DEFAULT;
     set_default_u64(&options->max_edges, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u64(&options->max_accesses, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u32(&options->max_tasks, TASKS_DEFAULT);
@@ -180,8 +180,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "submit_budget is at most 2^16";
     if (options->trace_records > RECORDS_MAX)
         return "trace_records is at most 2^20";
-    if (options->staging_bytes > STAGING_MAX)
-        return "staging_bytes is at most 2^40";
+    if (options->message_staging_bytes > STAGING_MAX)
+        return "message_staging_bytes is at most 2^40";
     if (options->watchdog_ns < 0)
         return "watchdog_ns is negative";
     if (options->spin_ns < 0 || options->spin_ns > SPIN_MAX_NS)

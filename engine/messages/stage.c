@@ -81,7 +81,7 @@ void fry_stages_init(fry_stages *stages)
 /* Half for each way, and at least one. */
 static size_t count_of(const ferry_engine *engine)
 {
-    size_t count = engine->options.staging_bytes / FRY_SLICE_BYTES_MAX;
+    size_t count = engine->options.message_staging_bytes / FRY_SLICE_BYTES_MAX;
     return count < 2 ? 2 : count & ~(size_t)1;
 }
 
@@ -187,7 +187,8 @@ static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
 {
     fry_fault fault = {.status = FERRY_E_NO_MEMORY,
                        .rank = -1,
-                       .message = "no page-locked memory for messages of a GPU (staging_bytes)"};
+                       .message =
+                           "no page-locked memory for messages of a GPU (message_staging_bytes)"};
     size_t done = 0;
     stages->status = FERRY_OK;
     for (int way = 0; way < FRY_STAGE_WAYS; way++) {
@@ -259,13 +260,15 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
 /* One step of a chunk that is due. */
 static void step(fry_turn *turn, fry_members *members, fry_stage *stage)
 {
+    if (stage->state == FRY_STAGE_DUE && stage->slice == NULL) {
+        give(&members->stages, stage); /* its transfer may be gone */
+        return;
+    }
     fry_route *route = stage->transfer->route;
     if (stage->state == FRY_STAGE_COPIED)
         copied(turn, members, stage);
-    else if (stage->slice != NULL)
-        copy(turn, &members->stages, stage);
     else
-        give(&members->stages, stage);
+        copy(turn, &members->stages, stage);
     fry_route_launched(turn, route);
 }
 

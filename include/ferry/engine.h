@@ -114,9 +114,10 @@ typedef struct ferry_engine_options {
                          environment variable FERRY_LOG names (error, warning, info, debug; default
                          warning) */
     void *log_arg;    /* passed to log */
-    size_t staging_bytes; /* page-locked memory for messages of GPU memory (message.h), in chunks of
-                             1 MiB, half of them for each direction, 2 at least; allocated when the
-                             first such message needs it; default 32 MiB, at most 2^40 */
+    size_t message_staging_bytes; /* page-locked memory for messages of GPU memory (message.h), in
+                                     chunks of 1 MiB, half of them for each direction, one at least;
+                                     allocated when the first such message needs it, and kept;
+                                     default 32 MiB, at most 2^40 */
 } ferry_engine_options;
 
 #define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)

@@ -19,8 +19,15 @@ extern "C" {
  *
  * - group: joined; of the same engine as the span.
  * - peer: a rank. A member may send to itself.
- * - span: on a host device of the engine, also page-locked memory. A span of zero bytes, whatever
- *   its buffer, is a message too.
+ * - span: on a host device of the engine, also page-locked memory, or on a CUDA device; the two
+ *   ends need not be alike. A span of zero bytes, whatever its buffer, is a message too.
+ *
+ * GPU memory goes through page-locked chunks of the engine's (message_staging_bytes), in pieces of
+ * up to 1 MiB: copied out, sent, copied in, several pieces at once. A send reads the GPU's memory
+ * only when its receive is ready, and copies run on the device's own streams, so a GPU message
+ * costs a round trip between the members more than a host message, and a copy at each GPU end.
+ * Messages that find no chunk wait for one, in order; chunks always come back by themselves. A
+ * message of GPU memory may move while neither end's program does anything, like any other.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
@@ -28,7 +35,10 @@ extern "C" {
  * connection has been closed.
  *
  * Statuses, in addition to those in op.h:
- * - FERRY_E_UNSUPPORTED: at once, if the span is not on a host device; later, if UCX is missing.
+ * - FERRY_E_UNSUPPORTED: at once, if the span is on a device without page-locked memory; later, if
+ *   UCX is missing, or if the other member's ferry does not know messages of GPU memory.
+ * - FERRY_E_NO_MEMORY: also if there is no page-locked memory for the chunks.
+ * - FERRY_E_DEVICE: a GPU failed, or refused a copy of a piece.
  * - FERRY_E_NOT_FOUND: no such rank.
  * - FERRY_E_AGAIN: also past unexpected_max of the group's options.
  * - FERRY_E_LENGTH: the spans of the two ends differ in size. Both ends fail.

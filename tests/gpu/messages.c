@@ -62,7 +62,7 @@ static void open_engine(member *self, size_t staging_bytes)
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     ferry_engine_options options = gpu_engine_options(&self->at.ge);
-    options.staging_bytes = staging_bytes;
+    options.message_staging_bytes = staging_bytes;
     CHECK_STATUS(ferry_engine_create(&options, &self->at.ge.engine, NULL), FERRY_OK);
     self->at.host = ferry_device_find(self->at.ge.engine, "host:0");
     self->at.gpus[0] = gpu_device(&self->at.ge, "cuda:0");
