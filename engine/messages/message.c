@@ -141,6 +141,8 @@ static void message_quiet(void *arg, fry_message *message)
         transfer->flags |= FRY_TRANSFER_ENDS;
         return;
     }
+    if (fry_unlikely((transfer->flags & FRY_TRANSFER_STAGES) != 0))
+        fry_stage_forget(turn, transfer);
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
         node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
@@ -184,6 +186,8 @@ static void message_done(void *arg, fry_message *message)
         transfer->flags |= FRY_TRANSFER_RESOLVED | FRY_TRANSFER_ENDS;
         return;
     }
+    if (fry_unlikely((transfer->flags & FRY_TRANSFER_STAGES) != 0))
+        fry_stage_forget(turn, transfer);
     if (node != NULL && !message->is_send)
         node->op.message.flow = fry_flow_of(route->rank, message->other_op);
     fry_route_closed(turn, route);
@@ -203,6 +207,7 @@ const fry_peer_events fry_transfer_events = {
     .wants_connection = fry_route_wants_connection,
     .connection_failed = fry_route_connection_failed,
     .parted = fry_route_parted,
+    .left = fry_stage_left,
     .serve = fry_stage_serve,
     .wants_place = fry_stage_wants_place,
     .landed = fry_stage_landed,
@@ -282,6 +287,10 @@ static void start(fry_turn *turn, fry_node *node)
         return; /* its connection is gone; the loop will fail it */
     fry_route *route = transfer->route;
     fry_graph_issued(turn, node);
+    if (fry_unlikely(fry_stage_is_small(&transfer->message))) {
+        fry_stage_fetch(turn, transfer);
+        return;
+    }
     if (!is_send_next(turn))
         fry_peer_ready(&transfer->message, turn);
     else if (fry_peer_gather(&transfer->message, turn))

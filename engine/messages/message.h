@@ -16,15 +16,23 @@ enum fry_transfer_flags {
     FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer has reported how it ended, or was told */
     FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
     FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
-    FRY_TRANSFER_ENDS = 1 << 5,      /* the peer is done with it, but a copy of its bytes runs */
     FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, but not its memory */
+    FRY_TRANSFER_ENDS = 1 << 5,      /* the peer is done with it, but a copy of its bytes runs */
+    FRY_TRANSFER_FETCHING = 1 << 6,  /* in stages->small: it waits for a chunk */
+    FRY_TRANSFER_HAS_CHUNK = 1 << 7, /* `chunk` has its bytes, which the channel may be reading */
 };
+
+#define FRY_TRANSFER_STAGES (FRY_TRANSFER_FETCHING | FRY_TRANSFER_HAS_CHUNK)
 
 /* What a send or receive has besides its node, from a pool, until the peer is done with it. */
 typedef struct fry_transfer {
     fry_message message; /* first */
     fry_node *node;      /* NULL: it has failed, and nobody touches its memory any more */
     fry_route *route;
+    union {
+        TAILQ_ENTRY(fry_transfer) small; /* if FETCHING */
+        struct fry_stage *chunk;         /* if HAS_CHUNK */
+    };
     fry_link link; /* if FAULTED, like status and fault */
     uint8_t flags;
     uint8_t copies; /* of its pieces, from or to its memory: stage.c */

@@ -16,6 +16,11 @@
  * from one pool, two members could each hold all of theirs for what comes in, and wait for one with
  * which the other would send. So each way has its own half, of which one chunk is enough.
  *
+ * Small sends are copied out first, and then launched with their data like those of host memory,
+ * without waiting for the other end to ask. If such a send can't leave at once (no connection, no
+ * room in the window), it lets go of its chunk, and is held like a large one: so a chunk still
+ * waits for no program.
+ *
  * Quiet. What copies between chunk and device is a node of the graph, though not one that anybody
  * waits for: the message's own node has the access to the user's memory. transfer->copies counts
  * those copies, and a message is quiet when the peer is done with it and none is left. A message
@@ -57,12 +62,17 @@ struct fry_stage {
     fry_link link; /* in `free` or `due` */
     size_t offset; /* in the buffer of all */
     uint8_t state, way;
+    bool is_small; /* of a whole small send, without a slice */
 } __attribute__((aligned(64)));
+
+static fry_stages *stages_for(const fry_transfer *transfer)
+{
+    return &transfer->route->group->members->stages;
+}
 
 static fry_stages *stages_of(const fry_slice *slice)
 {
-    const fry_transfer *transfer = (const fry_transfer *)(const void *)slice->message;
-    return &transfer->route->group->members->stages;
+    return stages_for((const fry_transfer *)(const void *)slice->message);
 }
 
 static char *bytes_of(const fry_stages *stages, const fry_stage *stage)
@@ -74,6 +84,7 @@ static char *bytes_of(const fry_stages *stages, const fry_stage *stage)
 
 void fry_stages_init(fry_stages *stages)
 {
+    TAILQ_INIT(&stages->small);
     for (int way = 0; way < FRY_STAGE_WAYS; way++)
         TAILQ_INIT(&stages->waiting[way]);
 }
@@ -182,6 +193,25 @@ static void fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
     fry_graph_fail(turn, node, fault.status, error, false);
 }
 
+static void take_small(fry_stages *stages, fry_transfer *transfer)
+{
+    TAILQ_REMOVE(&stages->small, transfer, small);
+    transfer->flags &= (uint8_t)~FRY_TRANSFER_FETCHING;
+}
+
+/* The first small send that waits, without those that have failed meanwhile; NULL: there is none.
+ */
+static fry_transfer *first_small(fry_stages *stages)
+{
+    fry_transfer *transfer;
+    while ((transfer = TAILQ_FIRST(&stages->small)) != NULL) {
+        if (transfer->node != NULL && (transfer->flags & FRY_TRANSFER_RESOLVED) == 0)
+            break;
+        take_small(stages, transfer);
+    }
+    return transfer;
+}
+
 /* There is no memory for chunks: what waits for them fails, and lets go of its pieces thereby. */
 static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
 {
@@ -199,6 +229,12 @@ static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
             done++;
         }
     }
+    fry_transfer *transfer;
+    while ((transfer = first_small(stages)) != NULL) {
+        take_small(stages, transfer);
+        fail(turn, transfer, &fault);
+        done++;
+    }
     return done;
 }
 
@@ -213,7 +249,8 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
 {
     fry_transfer *transfer = stage->transfer;
     const fry_message_op *message = &transfer->node->op.message;
-    size_t offset = message->offset + stage->slice->offset;
+    const fry_slice *slice = stage->slice; /* NULL: a small send */
+    size_t offset = message->offset + (slice != NULL ? slice->offset : 0);
     fry_node *node = &stage->node;
     bool is_in = stage->way == FRY_STAGE_IN;
     fry_node_init_own(turn->engine, turn->context, node, FRY_OP_STAGE);
@@ -224,7 +261,7 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
                         .src = is_in ? stages->buffer : message->buffer,
                         .dst_offset = is_in ? offset : stage->offset,
                         .src_offset = is_in ? stage->offset : offset,
-                        .size_bytes = stage->slice->size_bytes};
+                        .size_bytes = slice != NULL ? slice->size_bytes : message->size_bytes};
     op->stand.lane = fry_lane_between(op->dst, op->src, op->size_bytes);
     stage->state = FRY_STAGE_COPYING;
     transfer->copies++;
@@ -232,6 +269,32 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     fry_live_stamp(turn, node);
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_step(turn, node);
+}
+
+/*
+ * A small send's bytes are in its chunk: it is launched with them, unless it has failed. The chunk
+ * stays if the channel reads it, until `left`; then the send may not be gone, as that would have
+ * taken the chunk from it.
+ */
+static void copied_small(fry_turn *turn, fry_stages *stages, fry_stage *stage)
+{
+    fry_transfer *transfer = stage->transfer;
+    fry_message *message = &transfer->message;
+    if (transfer->node == NULL || (transfer->flags & FRY_TRANSFER_RESOLVED) != 0) {
+        give(stages, stage);
+        return;
+    }
+    stage->state = FRY_STAGE_HELD;
+    transfer->flags |= FRY_TRANSFER_HAS_CHUNK;
+    transfer->chunk = stage;
+    message->memory = bytes_of(stages, stage);
+    fry_peer_ready(message, turn);
+    if (stage->state != FRY_STAGE_HELD || message->state == FRY_MESSAGE_UNDER_WAY ||
+        message->state == FRY_MESSAGE_ENDED)
+        return;
+    if (message->state != FRY_MESSAGE_QUIET)
+        message->memory = NULL;
+    fry_stage_forget(turn, transfer);
 }
 
 /* The copy has ended, well or not: see `failed`. */
@@ -242,6 +305,13 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
     fry_slice *slice = stage->slice;
     fry_message *message = &transfer->message;
     transfer->copies--;
+    if (stage->is_small) {
+        bool has_ended = (transfer->flags & FRY_TRANSFER_ENDS) != 0;
+        copied_small(turn, stages, stage);
+        if (has_ended)
+            members->message_events->quiet(turn, message);
+        return;
+    }
     if (slice == NULL) {
         give(stages, stage);
         if (transfer->copies == 0 && (transfer->flags & FRY_TRANSFER_ENDS) != 0)
@@ -316,11 +386,41 @@ void fry_stage_over(void *arg, fry_slice *slice)
     }
 }
 
+/* ---- small sends ---- */
+
+void fry_stage_fetch(fry_turn *turn, fry_transfer *transfer)
+{
+    transfer->flags |= FRY_TRANSFER_FETCHING;
+    TAILQ_INSERT_TAIL(&stages_for(transfer)->small, transfer, small);
+    turn->wake = true;
+}
+
+void fry_stage_forget(fry_turn *turn, fry_transfer *transfer)
+{
+    fry_stages *stages = stages_for(transfer);
+    if ((transfer->flags & FRY_TRANSFER_FETCHING) != 0) {
+        TAILQ_REMOVE(&stages->small, transfer, small);
+    } else {
+        give(stages, transfer->chunk);
+        turn->wake = true;
+    }
+    transfer->flags &= (uint8_t)~FRY_TRANSFER_STAGES;
+}
+
+void fry_stage_left(void *turn, fry_message *message)
+{
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    if ((transfer->flags & FRY_TRANSFER_HAS_CHUNK) != 0)
+        fry_stage_forget(turn, transfer);
+}
+
 /* ---- the loop ---- */
 
 bool fry_stages_have_work(const fry_stages *stages)
 {
-    if (stages->due.first != NULL)
+    if (stages->due.first != NULL ||
+        (!TAILQ_EMPTY(&stages->small) &&
+         (stages->all == NULL || stages->free[FRY_STAGE_OUT].first != NULL)))
         return true;
     for (int way = 0; way < FRY_STAGE_WAYS; way++) {
         if (!TAILQ_EMPTY(&stages->waiting[way]) &&
@@ -328,6 +428,21 @@ bool fry_stages_have_work(const fry_stages *stages)
             return true;
     }
     return false;
+}
+
+/* The same for a small send. */
+static bool give_out_small(fry_turn *turn, fry_stages *stages)
+{
+    fry_transfer *transfer = first_small(stages);
+    fry_link *item = transfer != NULL ? fry_queue_pop(&stages->free[FRY_STAGE_OUT]) : NULL;
+    if (item == NULL)
+        return false;
+    fry_stage *stage = FRY_CONTAINER(item, fry_stage, link);
+    take_small(stages, transfer);
+    stage->transfer = transfer;
+    stage->is_small = true;
+    copy(turn, stages, stage);
+    return true;
 }
 
 /* Gives the first that waits a chunk. False: none waits, or there is none. */
@@ -344,6 +459,7 @@ static bool give_out(fry_turn *turn, fry_stages *stages, fry_stage_way way)
     slice->owner = stage;
     stage->slice = slice;
     stage->transfer = transfer;
+    stage->is_small = false;
     stage->state = FRY_STAGE_HELD;
     if (way == FRY_STAGE_OUT)
         copy(turn, stages, stage);
@@ -365,9 +481,10 @@ static size_t want_chunks(fry_turn *turn, fry_stages *stages)
     const fry_slice *slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_OUT]);
     if (slice == NULL)
         slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_IN]);
-    if (slice == NULL)
+    const fry_transfer *transfer =
+        slice != NULL ? (const fry_transfer *)(const void *)slice->message : first_small(stages);
+    if (transfer == NULL)
         return 0;
-    const fry_transfer *transfer = (const fry_transfer *)(const void *)slice->message;
     stages->from = transfer->node->op.message.buffer->device->device;
     return 1;
 }
@@ -387,7 +504,7 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
         step(turn, members, FRY_CONTAINER(item, fry_stage, link));
         done++;
     }
-    while (give_out(turn, stages, FRY_STAGE_OUT))
+    while (give_out_small(turn, stages) | give_out(turn, stages, FRY_STAGE_OUT)) /* in turns */
         done++;
     while (give_out(turn, stages, FRY_STAGE_IN))
         done++;
@@ -412,7 +529,7 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     const fry_stage *stage = stage_of(node);
     fry_transfer *transfer = stage->transfer;
-    if (stage->slice == NULL || transfer->node == NULL)
+    if ((stage->slice == NULL && !stage->is_small) || transfer->node == NULL)
         return;
     if (is_under_way && node->op.copy.stand.lane->is_lost)
         fry_graph_stuck(turn, transfer->node);

@@ -12,6 +12,9 @@
 
 typedef struct fry_members fry_members;
 typedef struct fry_stage fry_stage;
+typedef struct fry_transfer fry_transfer;
+
+#define FRY_STAGE_SMALL_BYTES 8192
 
 /* Each direction has chunks of its own. */
 typedef enum fry_stage_way {
@@ -23,6 +26,7 @@ typedef enum fry_stage_way {
 typedef struct fry_stages {
     /* Baton. */
     TAILQ_HEAD(, fry_slice) waiting[FRY_STAGE_WAYS]; /* pieces that have no chunk yet */
+    TAILQ_HEAD(, fry_transfer) small;                /* likewise, small sends */
     fry_queue free[FRY_STAGE_WAYS];                  /* chunks */
     fry_queue due;                                   /* chunks with a next step for the loop */
     fry_stage *all;                                  /* NULL: not made yet */
@@ -37,7 +41,20 @@ typedef struct fry_stages {
 void fry_stages_init(fry_stages *stages);
 void fry_stages_free(ferry_engine *engine, fry_stages *stages);
 
+/* Whether a send is small enough to be copied to the host before the peer is told it is ready. */
+static inline bool fry_stage_is_small(const fry_message *message)
+{
+    return message->is_staged && message->is_send && message->size_bytes <= FRY_STAGE_SMALL_BYTES;
+}
+
+/* Does that with a send that has entered, instead of fry_peer_ready. */
+void fry_stage_fetch(fry_turn *turn, fry_transfer *transfer);
+
+/* The send is quiet: it needs no chunk (FRY_TRANSFER_STAGES). */
+void fry_stage_forget(fry_turn *turn, fry_transfer *transfer);
+
 /* What peers ask for: fry_peer_events. */
+void fry_stage_left(void *turn, fry_message *message);
 void fry_stage_serve(void *turn, fry_slice *slice);
 void fry_stage_wants_place(void *turn, fry_slice *slice);
 void fry_stage_landed(void *turn, fry_slice *slice);

@@ -23,11 +23,10 @@ extern "C" {
  *   ends need not be alike. A span of zero bytes, whatever its buffer, is a message too.
  *
  * GPU memory goes through page-locked chunks of the engine's (message_staging_bytes), in pieces of
- * up to 1 MiB: copied out, sent, copied in, several pieces at once. A send reads the GPU's memory
- * only when its receive is ready, and copies run on the device's own streams, so a GPU message
- * costs a round trip between the members more than a host message, and a copy at each GPU end.
- * Messages that find no chunk wait for one, in order; chunks always come back by themselves. A
- * message of GPU memory may move while neither end's program does anything, like any other.
+ * up to 1 MiB: copied out, sent and copied in, several pieces at once, by the device's own streams.
+ * Such a message costs a copy at each GPU end and, if it is larger than 8 KiB, a round trip between
+ * the members: its bytes are read when its receive is ready. Messages that find no chunk wait for
+ * one, in order; chunks always come back by themselves.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may

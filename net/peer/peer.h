@@ -121,6 +121,12 @@ typedef struct fry_peer_events {
      */
     void (*untouched)(void *turn, fry_message *message);
 
+    /*
+     * A staged send that had `memory` has been launched: that memory is used no more. NULL: not
+     * called. Not called either if the send is quiet instead, or was launched without a post.
+     */
+    void (*left)(void *turn, fry_message *message);
+
     /* Of staged messages' pieces; NULL: there are no such messages. */
 
     /* The other end wants these bytes of a send: the engine answers by fry_peer_served. */

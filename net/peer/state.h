@@ -323,10 +323,17 @@ static inline void fry_send_post_is_over(fry_message *message)
 {
     if (fry_unlikely(message->posts > 0) && --message->posts > 0)
         return;
-    if (message->state == FRY_MESSAGE_ENDED)
+    if (message->state == FRY_MESSAGE_ENDED) {
         fry_message_make_quiet(message);
-    else
-        message->state = FRY_MESSAGE_DELIVERED;
+        return;
+    }
+    message->state = FRY_MESSAGE_DELIVERED;
+    if (fry_unlikely(message->is_staged && message->memory != NULL)) {
+        const fry_peer *peer = message->peer;
+        message->memory = NULL;
+        if (peer->options.events->left != NULL)
+            peer->options.events->left(peer->turn, message);
+    }
 }
 
 /* ---- of a connection ---- */

@@ -3,6 +3,7 @@
  * Messages from and into GPU memory, between two members of one process and of a member to itself:
  *   mixes     every mix of ends, in either order, of sizes around a chunk's; every byte is looked
  * at crowd     more messages at once than chunks, both ways at once, with one chunk for each way
+ *   waiting   small sends that nobody receives, past the window, with one chunk
  *   behind    a send that waits for the program's own stream
  *   storm     cancels and deadlines at random on either side; what ends well is whole, what does
  * not is poisoned, and in the end everything is quiet starved   no page-locked memory: the messages
@@ -18,6 +19,7 @@
 #define SIZE_MOST (40 * MIB)
 #define CROWD 24
 #define STORM 60
+#define SMALL_MOST ((size_t)8192)
 #define STORM_BYTES (5 * MIB + 17)
 
 typedef struct member {
@@ -26,6 +28,7 @@ typedef struct member {
 } member;
 
 static uint64_t random_state = 1;
+static uint32_t window_messages; /* of the members that are opened next */
 
 static uint64_t next_random(void)
 {
@@ -80,6 +83,7 @@ static void open_members(member members[MEMBERS], size_t staging_bytes)
         group.size = MEMBERS;
         group.rank = i;
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
+        group.window_messages = window_messages;
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
     for (int i = 0; i < MEMBERS; i++)
@@ -231,12 +235,44 @@ static void test_crowd(void)
     gpu_watch("a crowd with a chunk each way", 100);
     open_members(members, 1);
     for (uint32_t i = 0; i < CROWD; i++)
-        begin_talk(&talks[i], members, i % 2, i % 3 == 0 ? i % 2 : 1 - i % 2, i, 3 * MIB + i, NULL,
-                   NULL);
+        begin_talk(&talks[i], members, i % 2, i % 3 == 0 ? i % 2 : 1 - i % 2, i,
+                   i % 4 == 3 ? 100 + i : 3 * MIB + i, NULL, NULL);
     for (uint32_t i = 0; i < CROWD; i++) {
         CHECK_STATUS(ferry_future_wait(talks[i].send, -1), FERRY_OK);
         CHECK_STATUS(ferry_future_wait(talks[i].receive, -1), FERRY_OK);
         check_talk(&talks[i], &members[i % 3 == 0 ? i % 2 : 1 - i % 2]);
+        release_talk(&talks[i]);
+    }
+    close_members(members);
+}
+
+/* ---- waiting ---- */
+
+/* Small sends that nobody receives keep no chunk, also where the window has no room for them. */
+static void test_waiting(void)
+{
+    talk talks[CROWD];
+    member members[MEMBERS];
+    gpu_watch("small sends that wait", 60);
+    window_messages = 2;
+    open_members(members, 1);
+    window_messages = 0;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        talks[i] = (talk){.seed = i};
+        talks[i].from = gpu_buffer(members[0].at.gpus[i % 2], 1000 + i, FERRY_MEMORY_DEFAULT);
+        talks[i].into = gpu_buffer(place_of(&members[1], i % 3), 1000 + i, FERRY_MEMORY_DEFAULT);
+        write_to(&members[0], ferry_buffer_span(talks[i].from), i);
+        talks[i].send =
+            ferry_send(members[0].group, 1, 100 + i, ferry_buffer_span(talks[i].from), NULL);
+    }
+    exchange(members, 1, 1 + PLACES * 2, 3 * MIB);
+    for (uint32_t i = CROWD; i-- > 0;) {
+        CHECK_STATUS(ferry_future_poll(talks[i].send), FERRY_PENDING);
+        talks[i].receive =
+            ferry_recv(members[1].group, 0, 100 + i, ferry_buffer_span(talks[i].into), NULL);
+        CHECK_STATUS(ferry_future_wait(talks[i].receive, -1), FERRY_OK);
+        CHECK_STATUS(ferry_future_wait(talks[i].send, -1), FERRY_OK);
+        check_talk(&talks[i], &members[1]);
         release_talk(&talks[i]);
     }
     close_members(members);
@@ -298,11 +334,12 @@ static void end_quietly(ferry_future *future)
 
 static void storm_once(member members[MEMBERS], size_t count)
 {
+    static const size_t sizes[] = {SMALL_MOST, SMALL_MOST, MIB, STORM_BYTES};
     talk talks[STORM];
     for (uint32_t i = 0; i < count; i++) {
         ferry_op_options send = random_deadline(), receive = random_deadline();
         begin_talk(&talks[i], members, i % 2, i % 5 == 0 ? i % 2 : 1 - i % 2, i / 4,
-                   below(3) == 0 ? 1 + below(STORM_BYTES) : 1 + below(MIB), &send, &receive);
+                   1 + below(sizes[below(4)]), &send, &receive);
     }
     (void)usleep((useconds_t)below(3000));
     for (uint32_t i = 0; i < count; i++) {
@@ -324,7 +361,8 @@ static void storm_slowly(member members[MEMBERS])
     talk one;
     ferry_op_options send = random_deadline(), receive = random_deadline();
     uint32_t from = (uint32_t)below(2), to = (uint32_t)below(2);
-    begin_talk(&one, members, from, to, 77, 1 + below(STORM_BYTES), &send, &receive);
+    begin_talk(&one, members, from, to, 77, 1 + below(below(2) == 0 ? SMALL_MOST : STORM_BYTES),
+               &send, &receive);
     (void)usleep((useconds_t)below(4000));
     if (below(2) == 0)
         (void)ferry_future_cancel(below(2) == 0 ? one.send : one.receive);
@@ -482,9 +520,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*fn)(void);
-    } tests[] = {{"mixes", test_mixes},     {"crowd", test_crowd},     {"behind", test_behind},
-                 {"storm", test_storm},     {"starved", test_starved}, {"shutdown", test_shutdown},
-                 {"refused", test_refused}, {"lost", test_lost}};
+    } tests[] = {{"mixes", test_mixes},       {"crowd", test_crowd},     {"waiting", test_waiting},
+                 {"behind", test_behind},     {"storm", test_storm},     {"starved", test_starved},
+                 {"shutdown", test_shutdown}, {"refused", test_refused}, {"lost", test_lost}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

@@ -40,6 +40,7 @@ typedef struct op {
     fry_message message; /* first */
     side *side_;
     uint8_t *room; /* with guards */
+    uint8_t *copy; /* a staged send's, or NULL */
     uint8_t fill;  /* a send's bytes begin with it */
     int generation;
     uint32_t order; /* among those of its side, direction, tag and generation */
@@ -141,8 +142,10 @@ static op *make_op(side *side_, bool is_send, uint64_t tag, size_t size_bytes, u
     o->message.op = id;
     o->message.is_send = is_send;
     o->message.is_staged = the_run.session.has_pieces && size_bytes > 0 && pick(3) == 0;
-    if (o->message.is_staged && (!is_send || pick(2)))
+    if (o->message.is_staged)
         o->message.memory = NULL;
+    if (o->message.is_staged && is_send && pick(2))
+        o->message.memory = o->copy = memcpy(malloc(size_bytes), room + GUARD_BYTES, size_bytes);
     return o;
 }
 
@@ -292,19 +295,18 @@ static void on_piece(void *turn, fry_slice *slice, lent_due due)
         answer(l);
 }
 
-static void on_serve(void *turn, fry_slice *slice)
+#define ON_PIECE(name, due)                                                                        \
+    static void name(void *turn, fry_slice *slice)                                                 \
+    {                                                                                              \
+        on_piece(turn, slice, due);                                                                \
+    }
+ON_PIECE(on_serve, LENT_TO_SERVE)
+ON_PIECE(on_wants_place, LENT_TO_PLACE)
+ON_PIECE(on_landed, LENT_TO_STORE)
+static void on_left(void *turn, fry_message *message)
 {
-    on_piece(turn, slice, LENT_TO_SERVE);
-}
-
-static void on_wants_place(void *turn, fry_slice *slice)
-{
-    on_piece(turn, slice, LENT_TO_PLACE);
-}
-
-static void on_landed(void *turn, fry_slice *slice)
-{
-    on_piece(turn, slice, LENT_TO_STORE);
+    expect_turn(turn);
+    memset(((op *)message->owner)->copy, AFTER_QUIET, message->size_bytes);
 }
 
 static void on_over(void *turn, fry_slice *slice)
@@ -366,9 +368,9 @@ static void on_parted(void *turn, fry_peer *peer)
 /* With `done`, and without. */
 static const fry_peer_events events[2] = {
     {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL,
-     on_serve, on_wants_place, on_landed, on_over},
+     on_left, on_serve, on_wants_place, on_landed, on_over},
     {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL,
-     on_serve, on_wants_place, on_landed, on_over},
+     on_left, on_serve, on_wants_place, on_landed, on_over},
 };
 
 /* ---- connections ---- */
@@ -762,6 +764,7 @@ static void close_run(run *r)
             expect_filled(o, AFTER_QUIET, "after it was quiet");
             expect_guards(o);
             free(o->room);
+            free(o->copy);
             free(o);
         }
     }
