@@ -363,6 +363,26 @@ Test(net_hello, paths)
     cr_assert_eq(answerer.hello.state, FRY_HELLO_IS_OVER);
 }
 
+/* Members that do not know pieces send 0 there, and still agree on the rest. */
+Test(net_hello, pieces_are_for_two_who_know_them)
+{
+    for (unsigned who = 0; who < 4; who++) {
+        fry_connection_session one, two;
+        set_ends(key, key);
+        if ((who & 1) != 0)
+            caller.offer.paths |= FRY_HELLO_PIECES;
+        if ((who & 2) != 0)
+            answerer.offer.paths |= FRY_HELLO_PIECES;
+        talk(false);
+        cr_assert(caller.is_done);
+        cr_assert_eq(caller.hello.agreement.path, FRY_PATH_SHARED);
+        fry_hello_session(&caller.hello, &one);
+        fry_hello_session(&answerer.hello, &two);
+        cr_assert_eq(one.has_pieces, who == 3);
+        cr_assert_eq(two.has_pieces, who == 3);
+    }
+}
+
 Test(net_hello, the_line_ends)
 {
     meet();
