@@ -46,11 +46,13 @@
 #define FRY_NO_SLOT UINT32_MAX
 #define FRY_CONNECTION_BUNDLES 4 /* bundles gathered or under way at most */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_MESSAGES 64  /* at most, so that the other end can begin early */
-#define FRY_BUNDLE_BYTES 8000   /* table and data: with UCX's header in one of its buffers */
-#define FRY_CONNECTION_ASKED 16 /* pieces asked for at once, at most */
+#define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
+#define FRY_CONNECTION_ASKED                                                                       \
+    8 /* pieces asked for at once, at most: so many places an end that                             \
+         stands still keeps */
 #define FRY_CONNECTION_SERVED                                                                      \
-    64                      /* pieces served at once, at most: a channel may report a post as      \
+    32                      /* pieces served at once, at most: a channel may report a post as      \
                                done only after its bytes have been used */
 #define FRY_MESSAGE_ASKED 4 /* pieces of one message at once, at most */
 #define FRY_NO_PIECES "the other member can't exchange messages in pieces, as GPU memory needs"

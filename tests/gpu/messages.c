@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages from and into GPU memory, between two members of one process and of a member to itself:
- *   mixes     every mix of ends, in either order, of sizes around a chunk's; every byte is looked
- * at crowd     more messages at once than chunks, both ways at once, with one chunk for each way
- *   waiting   small sends that nobody receives, past the window, with one chunk
- *   behind    a send that waits for the program's own stream
- *   storm     cancels and deadlines at random on either side; what ends well is whole, what does
- * not is poisoned, and in the end everything is quiet starved   no page-locked memory: the messages
- * fail and say so, and later ones go shutdown  of an engine in the midst of it, while the other one
- * has its messages failed
+ * Messages from and into GPU memory, between two members of one process and of a member to itself.
+ *
+ * - mixes: every mix of ends, in either order, of sizes around a chunk's; every byte is looked at.
+ * - embedded: to itself, where the waiting thread is the loop.
+ * - crowd: more messages at once than chunks, both ways at once, with one chunk for each way.
+ * - waiting: small sends that nobody receives, past the window, with one chunk.
+ * - behind: a send that waits for the program's own stream.
+ * - storm: cancels and deadlines at random on either side; what ends well is whole, what does not
+ * is poisoned, and in the end everything is quiet.
+ * - starved: no page-locked memory: the messages fail and say so.
+ * - shutdown: of an engine in the midst of it, while the other one has its messages failed.
+ * - refused, lost: copies that the driver refuses, and a GPU that is lost (emulator).
  */
 #include "tests/gpu/places.h"
 
@@ -29,6 +32,7 @@ typedef struct member {
 
 static uint64_t random_state = 1;
 static uint32_t window_messages; /* of the members that are opened next */
+static ferry_loop_mode loop_mode;
 
 static uint64_t next_random(void)
 {
@@ -66,36 +70,47 @@ static void open_engine(member *self, size_t staging_bytes)
     CHECK_CUDA(cudaGetDeviceCount(&count));
     ferry_engine_options options = gpu_engine_options(&self->at.ge);
     options.message_staging_bytes = staging_bytes;
+    options.loop = loop_mode;
     CHECK_STATUS(ferry_engine_create(&options, &self->at.ge.engine, NULL), FERRY_OK);
     self->at.host = ferry_device_find(self->at.ge.engine, "host:0");
     self->at.gpus[0] = gpu_device(&self->at.ge, "cuda:0");
     self->at.gpus[1] = gpu_device(&self->at.ge, count > 1 ? "cuda:1" : "cuda:0/1");
 }
 
-static void open_members(member members[MEMBERS], size_t staging_bytes)
+static void open_some(member *members, int count, size_t staging_bytes)
 {
     ferry_future *joins[MEMBERS];
-    for (int i = 0; i < MEMBERS; i++) {
+    for (int i = 0; i < count; i++) {
         open_engine(&members[i], staging_bytes);
         ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
         group.store = "mem:gpu";
         group.job = "job";
-        group.size = MEMBERS;
+        group.size = (uint32_t)count;
         group.rank = i;
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
         group.window_messages = window_messages;
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < count; i++)
         CHECK_STATUS(gpu_end(joins[i]), FERRY_OK);
+}
+
+static void open_members(member members[MEMBERS], size_t staging_bytes)
+{
+    open_some(members, MEMBERS, staging_bytes);
+}
+
+static void close_some(member *members, int count)
+{
+    for (int i = 0; i < count; i++)
+        ferry_group_release(members[i].group);
+    for (int i = 0; i < count; i++)
+        places_close(&members[i].at);
 }
 
 static void close_members(member members[MEMBERS])
 {
-    for (int i = 0; i < MEMBERS; i++)
-        ferry_group_release(members[i].group);
-    for (int i = 0; i < MEMBERS; i++)
-        places_close(&members[i].at);
+    close_some(members, MEMBERS);
 }
 
 /* ---- bytes ---- */
@@ -181,6 +196,23 @@ static void test_mixes(void)
     for (uint32_t to = 0; to < MEMBERS; to++)
         exchange(members, to, 1 + PLACES * 2, SIZE_MOST);
     close_members(members);
+}
+
+/* ---- embedded ---- */
+
+/* The waiting thread is the loop, and the member alone. */
+static void test_embedded(void)
+{
+    member alone[MEMBERS];
+    gpu_watch("messages to itself in a loop of the program's", 60);
+    loop_mode = FERRY_LOOP_EMBEDDED;
+    open_some(alone, 1, 1);
+    for (size_t places = 0; places < 2 * PLACES * PLACES; places++) {
+        exchange(alone, 0, places, 3000);
+        exchange(alone, 0, places, 3 * MIB + 1);
+    }
+    close_some(alone, 1);
+    loop_mode = FERRY_LOOP_THREAD;
 }
 
 /* ---- crowd ---- */
@@ -520,9 +552,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*fn)(void);
-    } tests[] = {{"mixes", test_mixes},       {"crowd", test_crowd},     {"waiting", test_waiting},
-                 {"behind", test_behind},     {"storm", test_storm},     {"starved", test_starved},
-                 {"shutdown", test_shutdown}, {"refused", test_refused}, {"lost", test_lost}};
+    } tests[] = {{"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
+                 {"waiting", test_waiting}, {"behind", test_behind},     {"storm", test_storm},
+                 {"starved", test_starved}, {"shutdown", test_shutdown}, {"refused", test_refused},
+                 {"lost", test_lost}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
