@@ -199,12 +199,14 @@ static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result
     stream->stream.struck++;
 }
 
-/* Counts the newest operations as one entry; as they were kept back each counted. */
-static void count_as_one(fry_cuda_stream *stream, size_t count)
+/* Counts the newest operations as the entries of a batch; as they were kept back each counted. */
+static void count_as_batch(fry_cuda_stream *stream, size_t count)
 {
+    uint32_t entries = ((uint32_t)count - 1) / FRY_CUDA_BATCH_COPIES_AN_ENTRY + 1;
     for (uint64_t i = 1; i < count; i++)
         fry_cuda_slot_of(stream, stream->stream.issued - i)->entries = 0;
-    add_entries(stream, 1 - (uint32_t)count);
+    fry_cuda_slot_of(stream, stream->stream.issued)->entries = entries;
+    add_entries(stream, entries - (uint32_t)count);
 }
 
 /* False: the copies must go one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
@@ -221,7 +223,7 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
                                                        stream->native));
     if (result == CUDA_SUCCESS) {
         device_of(stream)->batches_refused = 0;
-        count_as_one(stream, batch->count);
+        count_as_batch(stream, batch->count);
     }
     *result_p = result;
     return result == CUDA_SUCCESS ||

@@ -15,12 +15,12 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 
 /*
  * The driver keeps a limited number of entries for a stream; no document says how many. A thread
- * that adds one too many blocks inside the call, with the baton, and other threads that call the
- * driver may block too. So entries are counted, and a stream is full while there might not be room
- * for one more operation of the worst sort: a mark, all waits, a copy row by row, a mark. Programs
- * have seen some 1024 kernels in a stream before a launch blocked. This is half of that: an
- * operation counted as one entry here may be more to the driver (a copy that changes engines), and
- * with more streams than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
+ * that adds one too many blocks inside the call, with the baton, and other threads that create or
+ * destroy an event block too. So entries are counted, and a stream is full while there might not be
+ * room for one more operation of the worst sort: a mark, all waits, a copy row by row, a mark. An
+ * H200 takes 1021 copies or words in a stream before a call blocks, and any number of events and
+ * waits; a batch is an entry for each 26 of its copies (bench/results). This is half of that: with
+ * more streams than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
  * Operations that wait for the program stay in a stream as long as the program likes, so all parked
  * streams of a device together have the room of one stream, and so have its bridges.
  */
@@ -30,8 +30,9 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 #define FRY_CUDA_OPERATION_ENTRIES                                                                 \
     (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + 2 * FRY_CUDA_MARK_ENTRIES)
 
-/* Copies in one call, and the largest size of such a copy. */
+/* Copies in one call, and the largest size of such a copy; as entries of the driver's queue. */
 #define FRY_CUDA_BATCH_COUNT 256
+#define FRY_CUDA_BATCH_COPIES_AN_ENTRY 25
 #define FRY_CUDA_BATCHED_BYTES ((size_t)64 << 10)
 
 /*

@@ -338,8 +338,8 @@ static void test_rows(rig *self)
 }
 
 /*
- * A batch is one entry in the driver's queue: so many small copies stand in a stream at once. Where
- * the driver refuses batches each of them is one.
+ * A batch takes few entries of the driver's queue: so many small copies stand in a stream at once.
+ * Where the driver refuses batches each of them is one.
  */
 static void test_depth(rig *self, bool has_batches)
 {
