@@ -47,6 +47,25 @@ const probe_claim probe_claims[] = {
     {"The driver knows nothing of memory of malloc and of the stack", "memory/malloc* memory/stack",
      PROBE_RULE_YES, 0},
     {"Memory and events are shared between processes by cuIpc", "ipc/*", PROBE_RULE_YES, 0},
+    {"Events order the work of two processes on the device", "share/ordered", PROBE_RULE_YES, 0},
+    {"A copy out of another process's memory takes the device at most 10 % more than a local one",
+     "share/copy-*MiB-device-ratio", PROBE_RULE_MOST, 1.1},
+    {"Memory that its owner freed stays what it was until who opened it closes it",
+     "share/free-returns share/freed-old-read share/freed-new-* share/freed-close "
+     "share/freed-healthy",
+     PROBE_RULE_YES, 0},
+    {"Who has a dead process's memory open goes on, reads and closes it",
+     "share/die-copies-end share/die-copies-right share/die-reads-on share/die-close "
+     "share/die-healthy*",
+     PROBE_RULE_YES, 0},
+    {"Who is read from goes on when the reader is killed", "share/reader-*", PROBE_RULE_YES, 0},
+    {"Who has a stopped process's memory open goes on", "share/stop-*", PROBE_RULE_YES, 0},
+    {"Memory of a pool is shared between processes",
+     "share/pool-make share/pool-export* share/pool-import* share/pool-read", PROBE_RULE_YES, 0},
+    {"A pool's memory that its owner freed stays what it was until the reader frees it",
+     "share/pool-owner-* share/pool-freed-* share/pool-reader-frees", PROBE_RULE_YES, 0},
+    {"A handle of memory shows no more than what it was made for",
+     "share/middle-* share/small-neighbour-hidden", PROBE_RULE_YES, 0},
 };
 
 const size_t probe_claim_count = sizeof probe_claims / sizeof probe_claims[0];
