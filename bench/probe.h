@@ -64,6 +64,14 @@ void probe_share_stop(const probe_case *which);
 void probe_share_owner(const probe_case *which);
 void probe_share_pool(const probe_case *which);
 void probe_share_pool_reader(const probe_case *which);
+void probe_nccl_make(const probe_case *which);
+void probe_nccl_capture_group(const probe_case *which);
+void probe_nccl_self(const probe_case *which);
+void probe_nccl_stuck(const probe_case *which);
+void probe_nccl_unmatched(const probe_case *which);
+void probe_nccl_two_ranks(const probe_case *which);
+void probe_nccl_two_hosts(const probe_case *which);
+void probe_nccl_rank(const probe_case *which);
 
 typedef enum probe_answer {
     PROBE_NO,

@@ -66,6 +66,27 @@ const probe_claim probe_claims[] = {
      "share/pool-owner-* share/pool-freed-* share/pool-reader-frees", PROBE_RULE_YES, 0},
     {"A handle of memory shows no more than what it was made for",
      "share/middle-* share/small-neighbour-hidden", PROBE_RULE_YES, 0},
+    {"A non-blocking communicator of NCCL is made within 1 ms of the calling thread's time",
+     "nccl/make-call-*", PROBE_RULE_MOST, 1e6},
+    {"Making and ending communicators holds up no other thread's call",
+     "nccl/make-other-* nccl/end-other-* nccl/hosts-stuck-other", PROBE_RULE_NO, 0},
+    {"An event behind a group covers it, once the communicator says success",
+     "nccl/event-settled-*", PROBE_RULE_YES, 0},
+    {"NCCL to itself takes the device at most twice a copy's time", "nccl/device-*MiB-ratio",
+     PROBE_RULE_MOST, 2},
+    {"A group behind a kernel is aborted without waiting for the kernel",
+     "nccl/stuck-*-waits nccl/stuck-*-other", PROBE_RULE_NO, 0},
+    {"Once its communicator is aborted, a group writes no more", "nccl/stuck-abort-writes-later",
+     PROBE_RULE_NO, 0},
+    {"Stream and context are whole when a communicator is aborted or its other rank is killed",
+     "nccl/stuck-*-stream nccl/stuck-*-stream-usable nccl/stuck-*-healthy nccl/hosts-*-quiet "
+     "nccl/hosts-*-healthy nccl/ranks-*healthy nccl/*-abort",
+     PROBE_RULE_YES, 0},
+    {"Both ranks of a communicator work where each pretends to have a host of its own",
+     "nccl/hosts-join* nccl/hosts-right nccl/hosts-stuck-stands", PROBE_RULE_YES, 0},
+    {"A rank hears that the other one was killed", "nccl/hosts-killed-heard", PROBE_RULE_YES, 0},
+    {"A communicator goes on inside somebody else's group", "nccl/group-*-goes-on", PROBE_RULE_YES,
+     0},
 };
 
 const size_t probe_claim_count = sizeof probe_claims / sizeof probe_claims[0];
