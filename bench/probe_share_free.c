@@ -124,18 +124,19 @@ void probe_share_free(const probe_case *which)
 
 /* ---- share-offset ---- */
 
-static void tell_range(const char *shape, CUdeviceptr memory, CUdeviceptr *base_p)
+static size_t tell_range(const char *shape, CUdeviceptr memory, CUdeviceptr *base_p)
 {
     size_t range_bytes = 0;
     *base_p = memory;
     if (driver.cuMemGetAddressRange == NULL) {
         probe_row_absent(shape, "cuMemGetAddressRange");
-        return;
+        return 0;
     }
     CUresult result = driver.cuMemGetAddressRange(base_p, &range_bytes, memory);
     probe_row(shape, (double)range_bytes, "B", result == CUDA_SUCCESS ? PROBE_YES : PROBE_NO,
               "the range, from %" PRIu64 " B before the pointer on; %s",
               (uint64_t)(memory - *base_p), driver_error_name(result));
+    return range_bytes;
 }
 
 /* The owner's words are at the ends: what a handle of the middle opens shows where it points. */
@@ -152,7 +153,7 @@ static void try_middle(size_t offset)
         return;
     uint32_t word = share_read(memory, rig.stream, &result);
     share_row_word("middle-is-base", result, word, OLD, "the word there, first of the allocation");
-    tell_range("middle-range", memory, &base);
+    (void)tell_range("middle-range", memory, &base);
     (void)close_memory(memory, &took_ns);
 }
 
@@ -186,11 +187,17 @@ static void try_small(void)
               driver_error_name(result));
     if (result != CUDA_SUCCESS)
         return;
-    tell_range("small-range", memory, &base);
+    size_t range_bytes = tell_range("small-range", memory, &base);
     uint32_t word = share_read(memory, rig.stream, &result);
     share_row_word("small-is-itself", result, word, NEW, "the word where a small one is opened");
     if (small.size_bytes == 0 || small.size_bytes > ((size_t)2 << 20))
         return;
+    /* The driver would take an address past the range for one of the process's own memory. */
+    if (memory + small.size_bytes >= base + range_bytes) {
+        probe_row("small-neighbour-hidden", (double)small.size_bytes, "B", PROBE_YES,
+                  "the next allocation, so far behind the first, is out of the range");
+        return;
+    }
     word = share_read(memory + small.size_bytes, rig.stream, &result);
     probe_row("small-neighbour-hidden", (double)small.size_bytes, "B",
               result == CUDA_SUCCESS && word == NEW + 1 ? PROBE_NO : PROBE_YES,
