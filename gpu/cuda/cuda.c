@@ -394,7 +394,7 @@ static void give_up_words(fry_cuda_device *device)
 static CUresult try_word(fry_cuda_device *device)
 {
     fry_cuda_stream *first = &device->streams[0];
-    uint32_t before = *first->word;
+    uint32_t before = first->words[0];
     CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, ~before,
                                                     CU_STREAM_WRITE_VALUE_DEFAULT);
     if (result != CUDA_SUCCESS)
@@ -403,8 +403,8 @@ static CUresult try_word(fry_cuda_device *device)
     /* A wait that was refused once may succeed now. */
     bool is_done =
         result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) == CUDA_SUCCESS;
-    if (is_done && word_comes(first->word, ~before)) {
-        fry_store_relaxed(first->word, before);
+    if (is_done && word_comes(first->words, ~before)) {
+        fry_store_relaxed(first->words, before);
         return result;
     }
     give_up_words(device);
@@ -424,7 +424,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return refuse_call(fault, result, "cuStreamWriteValue32");
     for (uint32_t i = 0; i < device->stream_count; i++) {
         device->streams[i].is_worded = 0;
-        device->streams[i].word = NULL;
+        device->streams[i].words = NULL;
         device->streams[i].bounce.memory = NULL;
     }
     device->wordless = "the driver does not support cuStreamWriteValue32 on this GPU";
@@ -437,7 +437,7 @@ static void unmake_streams(fry_cuda_device *device)
 {
     for (uint32_t i = 0; i < device->stream_count; i++) {
         fry_cuda_stream *stream = &device->streams[i];
-        device->has_stray_words |= stream->word != NULL && !fry_cuda_stream_has_words(stream);
+        device->has_stray_words |= stream->words != NULL && !fry_cuda_stream_has_words(stream);
         fry_cuda_stream_unmake(stream);
     }
     fry_free(&device->backend->memory, device->streams, streams_bytes(device));
@@ -445,6 +445,7 @@ static void unmake_streams(fry_cuda_device *device)
 
 static void init_streams(fry_cuda_device *device)
 {
+    device->has_tellers = fry_cuda_queue_count() >= FRY_CUDA_TELLER_QUEUES;
     const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
     const fry_cuda_stream *spares = fry_cuda_spares(device);
     for (uint32_t i = 0; i < device->stream_count; i++) {

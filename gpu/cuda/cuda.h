@@ -19,6 +19,10 @@
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
 #define FRY_CUDA_SPARE_COUNT 3    /* for each direction; see spare.h */
 
+/* With so many hardware queues there are tellers (stream.c): it is the most a program can ask for.
+ */
+#define FRY_CUDA_TELLER_QUEUES 32
+
 #define FRY_CUDA_MODEL_BYTES 64
 
 /* The main streams of a device, which come ahead of the parked ones. */
@@ -47,6 +51,7 @@ struct fry_cuda_device {
     int lowest_priority, highest_priority; /* of streams: lower numbers go first */
     char model[FRY_CUDA_MODEL_BYTES];
     const char *wordless; /* why the device uses no words; NULL: it uses them */
+    bool has_tellers;     /* main streams have tellers: stream.c */
 
     uint32_t
         batches_refused; /* baton; refused batches in a row of which each copy was accepted alone */

@@ -37,6 +37,22 @@
  *
  * By events alone, each look asks about the oldest mark's event.
  *
+ * Tellers. On an H200 an event costs its stream nothing, and a word 2 us, which is as long as a
+ * copy of 4 MiB on the GPU takes. So behind many bytes another stream, the *teller*, waits for the
+ * mark's event and writes the word, and the copies behind the mark go on meanwhile. What a wait for
+ * an event has seen is there for the teller's fence too (200,000 copies by the probe, none wrong).
+ * Where little is copied the stream writes its word itself: a copy to and fro takes 1.4 us longer
+ * by a teller, as two streams have to meet. A teller waits as long as the copy takes; with few
+ * hardware queues kernels of the program's would stand behind that, whatever their priority, and
+ * words behind the program's waits (bench/results). So there are tellers only where the program has
+ * asked for as many queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32). If a teller's word is
+ * late all the same, its stream does without from then on.
+ *
+ * The two write to words of their own, as they are in no order among each other. `fired` comes from
+ * whichever is ahead. A word to which no mark beyond `fired` is written says nothing and is not
+ * looked at; otherwise it holds a mark that is no more than FRY_CUDA_WORD_AGE_MOST before the next
+ * one written to it, so the argument above holds for both.
+ *
  * The program's streams get events alone, because a word, with its fence, would delay the program's
  * next kernel. If only the host waits for such an event, the driver is asked about it, but not at
  * each look. If streams of ferry's wait for the event, it has fired once one of them has gone on;
@@ -89,7 +105,7 @@ void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_
     stream->stream.is_polled = true;
     stream->stream.depth = kind == FRY_STREAM_MAIN ? FRY_CUDA_MAIN_DEPTH : 0;
     if (device->words.memory != NULL) {
-        stream->word = (uint32_t *)(void *)(device->words.memory + offset);
+        stream->words = (uint32_t *)(void *)(device->words.memory + offset);
         stream->word_address = device->words_address + offset;
         stream->is_worded = !fry_cuda_stream_is_programs(stream);
     }
@@ -119,11 +135,28 @@ ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
     return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+static bool is_to_have_teller(const fry_cuda_stream *stream)
+{
+    bool is_main =
+        stream->stream.kind == FRY_STREAM_MAIN || stream->stream.kind == FRY_STREAM_SPARE;
+    return is_main && stream->words != NULL && device_of(stream)->has_tellers;
+}
+
+static CUresult make_stream(CUstream *native_p, int priority)
+{
+    return *native_p != NULL
+               ? CUDA_SUCCESS
+               : fry_cuda.cuStreamCreateWithPriority(native_p, CU_STREAM_NON_BLOCKING, priority);
+}
+
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
 {
-    return stream->native != NULL ? CUDA_SUCCESS
-                                  : fry_cuda.cuStreamCreateWithPriority(
-                                        &stream->native, CU_STREAM_NON_BLOCKING, priority);
+    CUresult result = make_stream(&stream->native, priority);
+    if (result != CUDA_SUCCESS || !is_to_have_teller(stream))
+        return result;
+    result = make_stream(&stream->teller, priority);
+    stream->is_telling = result == CUDA_SUCCESS;
+    return result;
 }
 
 CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count)
@@ -144,10 +177,12 @@ void fry_cuda_stream_unmake(fry_cuda_stream *stream)
     }
     if (is_alive && stream->native != NULL)
         (void)fry_cuda.cuStreamDestroy(stream->native);
+    if (is_alive && stream->teller != NULL)
+        (void)fry_cuda.cuStreamDestroy(stream->teller);
     fry_free(memory, stream->marks, sizeof *stream->marks);
     fry_free(memory, stream->batch, sizeof *stream->batch);
     fry_free(memory, stream->slots, slots_bytes(stream));
-    stream->native = NULL;
+    stream->native = stream->teller = NULL;
     stream->marks = NULL;
     stream->batch = NULL;
     stream->slots = NULL;
@@ -589,13 +624,26 @@ ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_fa
 
 /* --- firing --- */
 
+/* How far the word is ahead of `fired`; `newest` is the newest mark that is written to it. */
+static uint32_t word_ahead(const uint32_t *word, uint64_t newest, uint64_t fired, uint64_t marked)
+{
+    if (newest <= fired)
+        return 0;
+    uint32_t ahead = fry_load_acquire(word) - (uint32_t)fired;
+    return ahead <= marked - fired ? ahead : 0;
+}
+
 static uint64_t read_word(const fry_cuda_stream *stream, uint64_t fired)
 {
     uint64_t marked = fry_load_acquire(&stream->marked);
     if (marked == fired || fry_load_relaxed(&stream->is_worded) == 0)
         return fired;
-    uint32_t ahead = fry_load_acquire(stream->word) - (uint32_t)fired;
-    return ahead <= marked - fired ? fired + ahead : fired;
+    uint32_t ahead =
+        word_ahead(&stream->words[0], fry_load_relaxed(&stream->worded), fired, marked);
+    if (stream->teller == NULL)
+        return fired + ahead;
+    uint32_t told = word_ahead(&stream->words[1], fry_load_relaxed(&stream->told), fired, marked);
+    return fired + (told > ahead ? told : ahead);
 }
 
 uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream)
@@ -698,7 +746,11 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     uint64_t fired = read_word(stream, stream->fired);
     if (fired >= mark)
         return fired;
-    if (fry_load_acquire(stream->word) == (uint32_t)stream->fired)
+    if (fry_cuda_slot_of(stream, mark)->is_told != 0) {
+        stream->is_telling = false; /* something in its queue holds the teller up */
+        return mark;
+    }
+    if (fry_load_acquire(&stream->words[0]) == (uint32_t)stream->fired)
         stream->words_missed = 0;
     if (++stream->words_missed < WORDS_MISSED_MAX)
         return mark;
@@ -768,7 +820,8 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_fau
 
 bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
 {
-    return fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
+    return fry_load_acquire(&stream->words[0]) == (uint32_t)fry_load_relaxed(&stream->worded) &&
+           fry_load_acquire(&stream->words[1]) == (uint32_t)fry_load_relaxed(&stream->told);
 }
 
 bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream)

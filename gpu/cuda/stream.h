@@ -36,6 +36,13 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 #define FRY_CUDA_BATCHED_BYTES ((size_t)64 << 10)
 
 /*
+ * A mark behind so many bytes has its word written by the teller, if there is one. And the one of
+ * the two that has not written for so many operations writes the next word (stream.c).
+ */
+#define FRY_CUDA_TOLD_BYTES ((size_t)256 << 10)
+#define FRY_CUDA_WORD_AGE_MOST ((uint64_t)1 << 30)
+
+/*
  * After this many bytes in a turn a mark is made at once, so that their end is not found late; and
  * after this many bytes of copies that are kept back, because these begin only then.
  */
@@ -60,6 +67,7 @@ typedef struct fry_cuda_slot {
     CUevent event;    /* atomic; the event of this operation's own mark, kept for later ones */
     const char *call; /* the call that refused it */
     CUresult result;  /* the call's answer; CUDA_SUCCESS: issued */
+    uint32_t is_told; /* of a mark: the teller writes its word */
     uint32_t entries; /* in the driver's queue */
     uint32_t bounced_bytes; /* its bytes in the stream's bounce ring */
 } fry_cuda_slot;
@@ -86,12 +94,16 @@ struct fry_cuda_stream {
     fry_cuda_slot *slots;
     fry_cuda_batch *batch;    /* NULL: nothing is copied on it */
     fry_cuda_marks *marks;    /* baton; likewise */
-    uint32_t *word;           /* the stream writes the low half of a mark's number here */
-    CUdeviceptr word_address; /* the same for the GPU */
+    CUstream teller;          /* NULL, or writes the words of marks behind many bytes */
+    uint32_t *words;          /* two: the stream writes the low half of a mark's number into the
+                                 first, the teller into the second */
+    CUdeviceptr word_address; /* the first for the GPU */
     uint32_t is_worded;       /* atomic; the stream writes words. Never on a program's stream */
+    bool is_telling;          /* baton; the teller is used */
 
     uint64_t marked; /* atomic; marks cover operations up to here, and others can wait for these */
-    uint64_t worded; /* atomic; the newest mark whose word was written or will be */
+    uint64_t worded; /* atomic; the newest mark whose word the stream has written or will write */
+    uint64_t told;   /* atomic; the same of the teller */
 
     /* Baton; `fired` is read by others. */
     uint64_t fired __attribute__((aligned(64))); /* atomic */
@@ -171,15 +183,16 @@ bool fry_cuda_stream_is_programs(const fry_cuda_stream *stream);
 void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind);
 static inline void fry_cuda_stream_start_at(fry_cuda_stream *stream, uint64_t first)
 {
-    stream->stream.issued = stream->fired = stream->marked = stream->worded = first - 1;
-    if (stream->word != NULL)
-        *stream->word = (uint32_t)(first - 1);
+    stream->stream.issued = stream->fired = stream->marked = first - 1;
+    stream->worded = stream->told = first - 1;
+    if (stream->words != NULL)
+        stream->words[0] = stream->words[1] = (uint32_t)(first - 1);
 }
 
 /*
  * Makes the stream's slots and, if it copies, its batch: FERRY_OK or FERRY_E_NO_MEMORY. The
- * functions behind it make its own stream in the driver, and some of its events: in a scope. What
- * exists already stays.
+ * functions behind it make its own stream in the driver, with a teller where it has one, and some
+ * of its events: in a scope. What exists already stays.
  */
 ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying);
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority);
