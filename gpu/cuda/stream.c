@@ -37,16 +37,16 @@
  *
  * By events alone, each look asks about the oldest mark's event.
  *
- * Tellers. On an H200 an event costs its stream nothing, and a word 2 us, which is as long as a
- * copy of 4 MiB on the GPU takes. So behind many bytes another stream, the *teller*, waits for the
- * mark's event and writes the word, and the copies behind the mark go on meanwhile. What a wait for
- * an event has seen is there for the teller's fence too (200,000 copies by the probe, none wrong).
- * Where little is copied the stream writes its word itself: a copy to and fro takes 1.4 us longer
- * by a teller, as two streams have to meet. A teller waits as long as the copy takes; with few
- * hardware queues kernels of the program's would stand behind that, whatever their priority, and
- * words behind the program's waits (bench/results). So there are tellers only where the program has
- * asked for as many queues as there are (CUDA_DEVICE_MAX_CONNECTIONS=32). If a teller's word is
- * late all the same, its stream does without from then on.
+ * Tellers. On an H200 an event costs its stream nothing, and a word 2 us, in which 100 KB come from
+ * the host. So behind many bytes another stream, the *teller*, waits for the mark's event and writes
+ * the word, and the copies behind the mark go on meanwhile. What a wait for an event has seen is
+ * there for the teller's fence too (200,000 copies by the probe, none wrong). Where little is copied
+ * the stream writes its word itself: by a teller a copy to and fro takes 1.4 us longer. So do
+ * streams for copies on the GPU, which take no longer than the calls that make them. A teller waits
+ * as long as the copy takes; with few hardware queues kernels of the program's would stand behind
+ * that, whatever their priority, and words behind the program's waits (bench/results). So there are
+ * tellers only where the program has asked for all queues (CUDA_DEVICE_MAX_CONNECTIONS=32). If a
+ * teller's word is late all the same, its stream does without from then on.
  *
  * The two write to words of their own, as they are in no order among each other. `fired` comes from
  * whichever is ahead. A word to which no mark beyond `fired` is written says nothing and is not
