@@ -145,19 +145,6 @@ static inline fry_cuda_stream *fry_cuda_spares(fry_cuda_device *device)
     return fry_cuda_bridges(device) + FRY_CUDA_BRIDGE_COUNT;
 }
 
-/*
- * Marks the device as lost: its context has answered with an error that is not one call's. From now
- * on its streams report this, and the device is not called any more. call: the call that answered,
- * static. Any thread, also twice.
- */
-void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call);
-
-/*
- * Whether a call failed with `result` because the context is broken; the device is then lost.
- * Otherwise only the call failed. In a scope of the device.
- */
-bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call);
-
 /* Why small copies are not given to the driver together; NULL: they are. Any thread. */
 static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
 {
@@ -166,18 +153,6 @@ static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
     return fry_load_relaxed(&device->has_no_batches) != 0
                ? "the driver refused batches of copies, each of which it took alone"
                : NULL;
-}
-
-static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
-{
-    return (CUresult)fry_load_acquire(&device->lost);
-}
-
-/* The call that lost the device; another thread may be about to set it. */
-static inline const char *fry_cuda_lost_call(const fry_cuda_device *device)
-{
-    const char *call = fry_load_acquire(&device->lost_call);
-    return call != NULL ? call : "a call to the cuda driver";
 }
 
 /* Records that the device has a capability, or why it lacks it: one line, static. */
@@ -189,8 +164,5 @@ static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capabi
     else
         facts->lacks[__builtin_ctz((unsigned)capability)] = lack;
 }
-
-/* Makes `fault` of why the device is lost; returns FERRY_E_DEVICE. */
-ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_fault *fault);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams that the driver works off: a device's own, parked ones, and those that stand for users'
- * streams. The comment at the top of stream.c says how the end of their operations is found.
+ * streams. firing.h says how far they are.
  */
 #ifndef FRY_GPU_CUDA_STREAM_H
 #define FRY_GPU_CUDA_STREAM_H
@@ -201,11 +201,10 @@ CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count);
 /* Frees it all; the stream is idle. In a scope, if the context lives. */
 void fry_cuda_stream_unmake(fry_cuda_stream *stream);
 
-/* fry_device_ops.copy, .flush, .fired, .outcome */
+/* fry_device_ops.copy, .flush, .outcome */
 ferry_status fry_cuda_stream_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
                                   size_t wait_count, uint64_t *sequence_p, fry_fault *fault);
 void fry_cuda_stream_flush(fry_stream *stream);
-uint64_t fry_cuda_stream_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault);
 ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault);
 
 /*
@@ -215,17 +214,7 @@ ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence, fry_
  */
 bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p);
 
-/* The last operation that is seen to have fired, without the baton and without a call. */
-uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);
-
-/*
- * Whether the words of all marks are written; by the thread that may write `issued`, or when nobody
- * does. Nobody waits for words that were given up.
- */
-bool fry_cuda_stream_has_words(const fry_cuda_stream *stream);
-bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream);
-
-/* Whether nothing is under way, including its words. */
-bool fry_cuda_stream_is_idle(fry_cuda_stream *stream);
+/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
+void fry_cuda_stream_add_entries(fry_cuda_stream *stream, uint32_t more);
 
 #endif
