@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list "Not tried on hardware" of docs/design.md, in its order, each taken apart into what can
- * be true or false; behind it what else ferry is built on.
+ * What ferry takes for granted of a GPU and its driver, each taken apart into what can be true or
+ * false. docs/hardware.md says what one H200 answered, and docs/design.md what nobody has asked.
  */
 #include "bench/probe_claims.h"
 
