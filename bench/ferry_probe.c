@@ -29,7 +29,7 @@ static bool is_chosen(const command_line *line, const char *name)
 static bool is_known(const char *name)
 {
     return strcmp(name, "all") == 0 || strcmp(name, "list") == 0 || strcmp(name, "table") == 0 ||
-           probe_case_find(name) != NULL;
+           probe_case_find(name) != NULL || probe_case_has_rows(name);
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -82,8 +82,9 @@ static const struct argp parser = {
     .args_doc = "[CASE]\ntable FILE\nlist",
     .doc =
         "Asks GPU 0 and its driver what ferry assumes of them, in less than 90 s.\v"
-        "CASE is one of those that \"list\" prints, or all (the default). Each runs in a process "
-        "of its own, which is ended if it takes too long. A row's answer is null where there "
+        "CASE is one of those that \"list\" prints, the probe that its rows name, for all of that, "
+        "or all (the default). Each runs in a process of its own, which is ended if it takes too "
+        "long. A row's answer is null where there "
         "was none, and its note says why.\n"
         "\"table FILE\" reads what --json printed, \"-\" from stdin, and prints what it says of "
         "each assumption, as Markdown.\n"
@@ -152,7 +153,7 @@ static bool is_wanted(const command_line *line, const probe_case *which)
     if (is_chosen(line, "all"))
         return !which->is_hidden ||
                (strcmp(which->name, "hang") == 0 && hangs != NULL && strcmp(hangs, "1") == 0);
-    return is_chosen(line, which->name);
+    return is_chosen(line, which->name) || (!which->is_hidden && is_chosen(line, which->probe));
 }
 
 static int run_cases(const command_line *line)

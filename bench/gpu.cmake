@@ -7,12 +7,26 @@ if(NOT cuda)
     return()
 endif()
 
-file(GLOB probe_sources CONFIGURE_DEPENDS probe*.c)
+file(GLOB probe_sources CONFIGURE_DEPENDS probe*.c rivals/nccl.c)
+# What asks NCCL opens it at run time, too, and needs its headers, which need the CUDA runtime's.
+find_path(NCCL_INCLUDE_DIR nccl.h
+    HINTS ${CUDA_INCLUDE_DIR} $ENV{NCCL_HOME}/include PATHS /usr/local/cuda/include)
+mark_as_advanced(NCCL_INCLUDE_DIR)
+if(NCCL_INCLUDE_DIR AND EXISTS ${CUDA_INCLUDE_DIR}/cuda_runtime.h)
+    list(FILTER probe_sources EXCLUDE REGEX "/probe_nccl_absent\\.c$")
+else()
+    list(FILTER probe_sources EXCLUDE REGEX "/(probe_nccl|probe_nccl_[^/]*|rivals/nccl)\\.c$")
+    list(APPEND probe_sources probe_nccl_absent.c)
+    message(STATUS "ferry_probe asks nothing of NCCL: nccl.h is not here")
+endif()
 add_executable(ferry_probe ferry_probe.c bench.c report.c rivals/cuda_driver.c ${probe_sources})
 set_target_properties(ferry_probe PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
 target_include_directories(ferry_probe PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(ferry_probe SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+if(NCCL_INCLUDE_DIR)
+    target_include_directories(ferry_probe SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
+endif()
 target_link_libraries(ferry_probe PRIVATE ferry::ferry ferry_compile ferry_kernels
     PkgConfig::JANSSON Threads::Threads m ${CMAKE_DL_LIBS})
 

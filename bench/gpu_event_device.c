@@ -3,8 +3,8 @@
  * gpu-event, device: what depends on the event is a copy on the GPU, and the user's stream goes on
  * behind the copy: there and back, LEGS times in a row, all of it submitted before the first
  * begins. Measured on the device, between two events of the user's stream; one leg. Beside it the
- * same by hand with cudaStreamWaitEvent, and, as the floor, all of it in one stream, where there is
- * nothing to wait for.
+ * same by hand with cudaStreamWaitEvent; as the floor, all of it in one stream, where there is
+ * nothing to wait for; and ferry with events in place of words, which shows what words cost here.
  */
 #include "bench/gpu.h"
 #include "bench/rivals/cuda.h"
@@ -71,9 +71,9 @@ static double round_ns(device_bench *bench, void (*leg)(device_bench *bench, siz
     return cuda_event_elapsed_ns(bench->start, bench->end) / LEGS;
 }
 
-static void device_bench_open(device_bench *bench)
+static void device_bench_open(device_bench *bench, ferry_completion completion)
 {
-    bench->engine = bench_gpu_engine(NULL, FERRY_COMPLETION_DEFAULT, 0, &bench->device);
+    bench->engine = bench_gpu_engine(NULL, completion, 0, &bench->device);
     bench->source = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->target = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->stream = cuda_stream_open(false);
@@ -107,10 +107,25 @@ static void device_bench_close(device_bench *bench)
     bench_engine_close(bench->engine);
 }
 
+static void run_with_events(bool is_smoke)
+{
+    device_bench bench = {0};
+    device_bench_open(&bench, FERRY_COMPLETION_EVENTS);
+    bench_samples samples = {0};
+    (void)round_ns(&bench, ferry_leg);
+    bench_rounds rounds =
+        is_smoke ? bench_rounds_begin(2, 2, 0) : bench_rounds_begin(20, 500, INT64_C(500000000));
+    while (bench_rounds_next(&rounds))
+        bench_samples_add(&samples, round_ns(&bench, ferry_leg));
+    bench_report((bench_key){"gpu-event", "device", "latency_ns", "completion-events"}, &samples);
+    bench_samples_free(&samples);
+    device_bench_close(&bench);
+}
+
 void bench_gpu_event_device(bool is_smoke)
 {
     device_bench bench = {0};
-    device_bench_open(&bench);
+    device_bench_open(&bench, FERRY_COMPLETION_DEFAULT);
     bench_samples floor = {0};
     bench_pair pair = bench_pair_begin(false);
     (void)round_ns(&bench, ferry_leg);
@@ -126,4 +141,5 @@ void bench_gpu_event_device(bool is_smoke)
     bench_report((bench_key){"gpu-event", "device", "latency_ns", "one-stream"}, &floor);
     bench_samples_free(&floor);
     device_bench_close(&bench);
+    run_with_events(is_smoke);
 }

@@ -34,6 +34,9 @@ extern const size_t probe_case_count;
 
 const probe_case *probe_case_find(const char *name); /* NULL: none */
 
+/* Is there a case, not hidden, whose rows are of that probe? */
+bool probe_case_has_rows(const char *probe);
+
 void probe_calls(const probe_case *which);
 void probe_bubble(const probe_case *which);
 void probe_room(const probe_case *which);
@@ -53,6 +56,23 @@ void probe_capture(const probe_case *which);
 void probe_current(const probe_case *which);
 void probe_ipc(const probe_case *which);
 void probe_ipc_peer(const probe_case *which);
+void probe_share_order(const probe_case *which);
+void probe_share_free(const probe_case *which);
+void probe_share_offset(const probe_case *which);
+void probe_share_die(const probe_case *which);
+void probe_share_die_reader(const probe_case *which);
+void probe_share_stop(const probe_case *which);
+void probe_share_owner(const probe_case *which);
+void probe_share_pool(const probe_case *which);
+void probe_share_pool_reader(const probe_case *which);
+void probe_nccl_make(const probe_case *which);
+void probe_nccl_capture_group(const probe_case *which);
+void probe_nccl_self(const probe_case *which);
+void probe_nccl_stuck(const probe_case *which);
+void probe_nccl_unmatched(const probe_case *which);
+void probe_nccl_two_ranks(const probe_case *which);
+void probe_nccl_two_hosts(const probe_case *which);
+void probe_nccl_rank(const probe_case *which);
 
 typedef enum probe_answer {
     PROBE_NO,

@@ -45,11 +45,30 @@ const probe_case probe_cases[] = {
     {"calls-idle", "calls", probe_calls, 10, 0, 0, 0, false},
     {"calls-busy", "calls", probe_calls, 10, 0, 0, 1, false},
     {"ipc", "ipc", probe_ipc, 8, 0, 0, 0, false},
+    {"share-order", "share", probe_share_order, 8, 0, 0, 0, false},
+    {"share-free", "share", probe_share_free, 8, 0, 0, 0, false},
+    {"share-die", "share", probe_share_die, 10, 0, 0, 0, false},
+    {"share-die-reader", "share", probe_share_die_reader, 8, 0, 0, 0, false},
+    {"share-pool", "share", probe_share_pool, 8, 0, 0, 0, false},
+    {"nccl-make", "nccl", probe_nccl_make, 10, 0, 0, 0, false},
+    {"nccl-self", "nccl", probe_nccl_self, 12, 0, 0, 0, false},
+    {"nccl-stuck-abort", "nccl", probe_nccl_stuck, 10, 0, 0, 0, false},
+    {"nccl-stuck-revoke", "nccl", probe_nccl_stuck, 10, 0, 0, 1, false},
+    {"nccl-two-ranks", "nccl", probe_nccl_two_ranks, 10, 0, 0, 0, false},
+    {"nccl-two-hosts", "nccl", probe_nccl_two_hosts, 15, 0, 0, 1, false},
+    {"share-stop", "share", probe_share_stop, 6, 0, 0, 0, false},
+    {"share-offset", "share", probe_share_offset, 6, 0, 0, 0, false},
+    {"nccl-capture-group", "nccl", probe_nccl_capture_group, 8, 0, 0, 0, false},
+    {"nccl-unmatched", "nccl", probe_nccl_unmatched, 8, 0, 0, 0, false},
     {"name", "name", probe_name, 20, 0, 0, 0, true},
     {"exit-body", "exit", probe_exit_body, 6, 0, 0, 0, true},
     {"exit-body-query", "exit", probe_exit_body, 6, 0, 0, 1, true},
     {"exit-body-own", "exit", probe_exit_body, 6, 0, 0, 2, true},
     {"ipc-peer", "ipc", probe_ipc_peer, 8, 0, 0, 0, true},
+    {"share-owner", "share", probe_share_owner, 10, 0, 0, 0, true},
+    {"share-pool-reader", "share", probe_share_pool_reader, 8, 0, 0, 0, true},
+    {"nccl-rank", "nccl", probe_nccl_rank, 10, 0, 0, 0, true},
+    {"nccl-rank-host", "nccl", probe_nccl_rank, 15, 0, 0, 1, true},
     {"hang", "hang", hang, 2, 0, 0, 0, true},
 };
 
@@ -62,4 +81,13 @@ const probe_case *probe_case_find(const char *name)
             return &probe_cases[i];
     }
     return NULL;
+}
+
+bool probe_case_has_rows(const char *probe_name)
+{
+    for (size_t i = 0; i < probe_case_count; i++) {
+        if (!probe_cases[i].is_hidden && strcmp(probe_cases[i].probe, probe_name) == 0)
+            return true;
+    }
+    return false;
 }

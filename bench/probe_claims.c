@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list "Not tried on hardware" of docs/design.md, in its order, each taken apart into what can
- * be true or false; behind it what else ferry is built on.
+ * What ferry takes for granted of a GPU and its driver, each taken apart into what can be true or
+ * false. docs/hardware.md says what one H200 answered, and docs/design.md what nobody has asked.
  */
 #include "bench/probe_claims.h"
 
@@ -51,6 +51,46 @@ const probe_claim probe_claims[] = {
     {"The driver knows nothing of memory of malloc and of the stack", "memory/malloc* memory/stack",
      PROBE_RULE_YES, 0},
     {"Memory and events are shared between processes by cuIpc", "ipc/*", PROBE_RULE_YES, 0},
+    {"Events order the work of two processes on the device", "share/ordered", PROBE_RULE_YES, 0},
+    {"A copy out of another process's memory takes the device at most 10 % more than a local one",
+     "share/copy-*MiB-device-ratio", PROBE_RULE_MOST, 1.1},
+    {"Memory that its owner freed stays what it was until who opened it closes it",
+     "share/free-returns share/freed-old-read share/freed-new-* share/freed-close "
+     "share/freed-healthy",
+     PROBE_RULE_YES, 0},
+    {"Who has a dead process's memory open goes on, reads and closes it",
+     "share/die-copies-end share/die-copies-right share/die-reads-on share/die-close "
+     "share/die-healthy*",
+     PROBE_RULE_YES, 0},
+    {"Who is read from goes on when the reader is killed", "share/reader-*", PROBE_RULE_YES, 0},
+    {"Who has a stopped process's memory open goes on", "share/stop-*", PROBE_RULE_YES, 0},
+    {"Memory of a pool is shared between processes",
+     "share/pool-make share/pool-export* share/pool-import* share/pool-read", PROBE_RULE_YES, 0},
+    {"A pool's memory that its owner freed stays what it was until the reader frees it",
+     "share/pool-owner-* share/pool-freed-* share/pool-reader-frees", PROBE_RULE_YES, 0},
+    {"A handle of memory shows no more than what it was made for",
+     "share/middle-* share/small-neighbour-hidden", PROBE_RULE_YES, 0},
+    {"A non-blocking communicator of NCCL is made within 1 ms of the calling thread's time",
+     "nccl/make-call-*", PROBE_RULE_MOST, 1e6},
+    {"Making and ending communicators holds up no other thread's call",
+     "nccl/make-other-* nccl/end-other-* nccl/hosts-stuck-other", PROBE_RULE_NO, 0},
+    {"An event behind a group covers it, once the communicator says success",
+     "nccl/event-settled-*", PROBE_RULE_YES, 0},
+    {"NCCL to itself takes the device at most twice a copy's time", "nccl/device-*MiB-ratio",
+     PROBE_RULE_MOST, 2},
+    {"A group behind a kernel is aborted without waiting for the kernel",
+     "nccl/stuck-*-waits nccl/stuck-*-other", PROBE_RULE_NO, 0},
+    {"Once its communicator is aborted, a group writes no more", "nccl/stuck-abort-writes-later",
+     PROBE_RULE_NO, 0},
+    {"Stream and context are whole when a communicator is aborted or its other rank is killed",
+     "nccl/stuck-*-stream nccl/stuck-*-stream-usable nccl/stuck-*-healthy nccl/hosts-*-quiet "
+     "nccl/hosts-*-healthy nccl/ranks-*healthy nccl/*-abort",
+     PROBE_RULE_YES, 0},
+    {"Both ranks of a communicator work where each pretends to have a host of its own",
+     "nccl/hosts-join* nccl/hosts-right nccl/hosts-stuck-stands", PROBE_RULE_YES, 0},
+    {"A rank hears that the other one was killed", "nccl/hosts-killed-heard", PROBE_RULE_YES, 0},
+    {"A communicator goes on inside somebody else's group", "nccl/group-*-goes-on", PROBE_RULE_YES,
+     0},
 };
 
 const size_t probe_claim_count = sizeof probe_claims / sizeof probe_claims[0];

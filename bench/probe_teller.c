@@ -43,7 +43,7 @@ static void open_bench(teller_bench *bench, bool is_other_priority)
     int priority = is_other_priority ? gpu.highest : gpu.lowest;
     bench->user = probe_stream(gpu.lowest);
     bench->behind = probe_event(CU_EVENT_DISABLE_TIMING);
-    bench->filled = probe_memory(sizeof(uint32_t));
+    bench->filled = probe_memory(STREAMS * sizeof(uint32_t));
     bench->words = probe_pinned(STREAMS * 64);
     for (size_t i = 0; i < STREAMS; i++) {
         bench->theirs[i] = probe_stream(gpu.lowest);
@@ -60,7 +60,7 @@ static void open_bench(teller_bench *bench, bool is_other_priority)
 static void put_work(const teller_bench *bench, int what, size_t i)
 {
     if (what == KERNEL)
-        probe_fill(bench->filled, 1, bench->theirs[i]);
+        probe_fill(bench->filled + i * sizeof(uint32_t), 1, bench->theirs[i]);
     else
         probe_copy(&bench->ends[what][i], bench->theirs[i]);
 }

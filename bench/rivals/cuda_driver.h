@@ -63,6 +63,7 @@
     X(cuMemcpyBatchAsync, 13000)                                                                   \
     X(cuMemAlloc, 3020)                                                                            \
     X(cuMemFree, 3020)                                                                             \
+    X(cuMemGetAddressRange, 3020)                                                                  \
     X(cuMemAllocFromPoolAsync, 11020)                                                              \
     X(cuMemFreeAsync, 11020)                                                                       \
     X(cuMemPoolCreate, 11020)                                                                      \
@@ -71,6 +72,10 @@
     X(cuMemPoolGetAttribute, 11020)                                                                \
     X(cuMemPoolSetAccess, 11020)                                                                   \
     X(cuMemPoolTrimTo, 11020)                                                                      \
+    X(cuMemPoolExportToShareableHandle, 11020)                                                     \
+    X(cuMemPoolImportFromShareableHandle, 11020)                                                   \
+    X(cuMemPoolExportPointer, 11020)                                                               \
+    X(cuMemPoolImportPointer, 11020)                                                               \
     X(cuMemHostAlloc, 2020)                                                                        \
     X(cuMemFreeHost, 2000)                                                                         \
     X(cuMemHostRegister, 6050)                                                                     \

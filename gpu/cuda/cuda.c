@@ -7,6 +7,8 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/driver.h"
 #include "gpu/cuda/event.h"
+#include "gpu/cuda/firing.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/pinned.h"
 #include "gpu/cuda/reclaim.h"
@@ -14,6 +16,7 @@
 #include "gpu/cuda/staged.h"
 #include "gpu/cuda/staging.h"
 #include "gpu/cuda/stream.h"
+#include "gpu/cuda/word.h"
 #include "gpu/device.h"
 #include "gpu/module.h"
 
@@ -27,42 +30,6 @@
 #define FIRST_WORD_NS ((int64_t)1000000000) /* a slower driver counts as wordless */
 #define FIRST_WORD_LOOK_NS 20000
 #define PAGE_BYTES ((size_t)4096)
-
-/* --- failures --- */
-
-void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call)
-{
-    uint32_t lost = CUDA_SUCCESS;
-    if (!fry_cas(&device->lost, &lost, (uint32_t)result))
-        return;
-    fry_fault fault;
-    fry_store_release(&device->lost_call, call);
-    fry_store_relaxed(&device->backend->has_lost, 1);
-    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, call);
-    fry_log_line(device->backend->options.log, FERRY_LOG_ERROR, "%s is lost: %s",
-                 device->device.name, fault.message);
-}
-
-bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call)
-{
-    if (fry_cuda_is_refusal(result))
-        return false;
-    /* Some captures forbid the query outside a scope. */
-    fry_cuda_scope scope;
-    CUresult state = fry_cuda_enter(&scope, device->context);
-    if (state == CUDA_SUCCESS)
-        state = fry_cuda.cuStreamQuery(device->streams[0].native);
-    fry_cuda_leave(&scope);
-    if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
-        return false;
-    fry_cuda_lose(device, result, call);
-    return true;
-}
-
-ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_fault *fault)
-{
-    return fry_cuda_tell(fault, FERRY_E_DEVICE, fry_cuda_lost(device), fry_cuda_lost_call(device));
-}
 
 /* --- the device operations --- */
 
@@ -394,7 +361,7 @@ static void give_up_words(fry_cuda_device *device)
 static CUresult try_word(fry_cuda_device *device)
 {
     fry_cuda_stream *first = &device->streams[0];
-    uint32_t before = *first->word;
+    uint32_t before = first->words[0];
     CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, ~before,
                                                     CU_STREAM_WRITE_VALUE_DEFAULT);
     if (result != CUDA_SUCCESS)
@@ -403,8 +370,8 @@ static CUresult try_word(fry_cuda_device *device)
     /* A wait that was refused once may succeed now. */
     bool is_done =
         result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) == CUDA_SUCCESS;
-    if (is_done && word_comes(first->word, ~before)) {
-        fry_store_relaxed(first->word, before);
+    if (is_done && word_comes(first->words, ~before)) {
+        fry_store_relaxed(first->words, before);
         return result;
     }
     give_up_words(device);
@@ -424,7 +391,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return refuse_call(fault, result, "cuStreamWriteValue32");
     for (uint32_t i = 0; i < device->stream_count; i++) {
         device->streams[i].is_worded = 0;
-        device->streams[i].word = NULL;
+        device->streams[i].words = NULL;
         device->streams[i].bounce.memory = NULL;
     }
     device->wordless = "the driver does not support cuStreamWriteValue32 on this GPU";
@@ -437,7 +404,7 @@ static void unmake_streams(fry_cuda_device *device)
 {
     for (uint32_t i = 0; i < device->stream_count; i++) {
         fry_cuda_stream *stream = &device->streams[i];
-        device->has_stray_words |= stream->word != NULL && !fry_cuda_stream_has_words(stream);
+        device->has_stray_words |= stream->words != NULL && !fry_cuda_stream_has_words(stream);
         fry_cuda_stream_unmake(stream);
     }
     fry_free(&device->backend->memory, device->streams, streams_bytes(device));
@@ -445,6 +412,7 @@ static void unmake_streams(fry_cuda_device *device)
 
 static void init_streams(fry_cuda_device *device)
 {
+    device->has_tellers = fry_cuda_queue_count() >= FRY_CUDA_TELLER_QUEUES;
     const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
     const fry_cuda_stream *spares = fry_cuda_spares(device);
     for (uint32_t i = 0; i < device->stream_count; i++) {

@@ -19,6 +19,10 @@
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
 #define FRY_CUDA_SPARE_COUNT 3    /* for each direction; see spare.h */
 
+/* With so many hardware queues there are tellers (stream.c): it is the most a program can ask for.
+ */
+#define FRY_CUDA_TELLER_QUEUES 32
+
 #define FRY_CUDA_MODEL_BYTES 64
 
 /* The main streams of a device, which come ahead of the parked ones. */
@@ -47,6 +51,7 @@ struct fry_cuda_device {
     int lowest_priority, highest_priority; /* of streams: lower numbers go first */
     char model[FRY_CUDA_MODEL_BYTES];
     const char *wordless; /* why the device uses no words; NULL: it uses them */
+    bool has_tellers;     /* main streams have tellers: stream.c */
 
     uint32_t
         batches_refused; /* baton; refused batches in a row of which each copy was accepted alone */
@@ -140,19 +145,6 @@ static inline fry_cuda_stream *fry_cuda_spares(fry_cuda_device *device)
     return fry_cuda_bridges(device) + FRY_CUDA_BRIDGE_COUNT;
 }
 
-/*
- * Marks the device as lost: its context has answered with an error that is not one call's. From now
- * on its streams report this, and the device is not called any more. call: the call that answered,
- * static. Any thread, also twice.
- */
-void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call);
-
-/*
- * Whether a call failed with `result` because the context is broken; the device is then lost.
- * Otherwise only the call failed. In a scope of the device.
- */
-bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call);
-
 /* Why small copies are not given to the driver together; NULL: they are. Any thread. */
 static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
 {
@@ -161,18 +153,6 @@ static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
     return fry_load_relaxed(&device->has_no_batches) != 0
                ? "the driver refused batches of copies, each of which it took alone"
                : NULL;
-}
-
-static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
-{
-    return (CUresult)fry_load_acquire(&device->lost);
-}
-
-/* The call that lost the device; another thread may be about to set it. */
-static inline const char *fry_cuda_lost_call(const fry_cuda_device *device)
-{
-    const char *call = fry_load_acquire(&device->lost_call);
-    return call != NULL ? call : "a call to the cuda driver";
 }
 
 /* Records that the device has a capability, or why it lacks it: one line, static. */
@@ -184,8 +164,5 @@ static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capabi
     else
         facts->lacks[__builtin_ctz((unsigned)capability)] = lack;
 }
-
-/* Makes `fault` of why the device is lost; returns FERRY_E_DEVICE. */
-ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_fault *fault);
 
 #endif

@@ -4,10 +4,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DRIVER_FILE "libcuda.so.1"
 #define OLDEST_DRIVER 12000 /* cuStreamGetId, and cuGetProcAddress in the form used here */
+
+#define QUEUES_DEFAULT 8
+#define QUEUES_MOST 32
 
 #define TEXT_BYTES 256
 #define VERSION_BYTES 32
@@ -17,7 +21,7 @@ fry_cuda_functions fry_cuda;
 static struct {
     pthread_once_t once;
     bool is_here;
-    uint32_t count;
+    uint32_t count, queue_count;
     char version[VERSION_BYTES];
     char text[TEXT_BYTES];
 } driver = {.once = PTHREAD_ONCE_INIT};
@@ -101,8 +105,17 @@ static bool start_driver(void)
     return true;
 }
 
+/* What the driver will read, too, as it starts. */
+static uint32_t read_queue_count(void)
+{
+    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    long count = text != NULL ? strtol(text, NULL, 10) : 0;
+    return count > 0 && count <= QUEUES_MOST ? (uint32_t)count : QUEUES_DEFAULT;
+}
+
 static void load_driver(void)
 {
+    driver.queue_count = read_queue_count();
     void *file = open_driver();
     if (file == NULL)
         return;
@@ -131,6 +144,11 @@ bool fry_cuda_load(uint32_t *count_p, const char **text_p)
     *count_p = driver.count;
     *text_p = driver.text;
     return driver.is_here;
+}
+
+uint32_t fry_cuda_queue_count(void)
+{
+    return driver.queue_count;
 }
 
 const char *fry_cuda_driver_text(void)

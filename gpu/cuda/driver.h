@@ -91,6 +91,10 @@ extern fry_cuda_functions fry_cuda;
  */
 bool fry_cuda_load(uint32_t *count_p, const char **text_p);
 
+/* Hardware queues of a context: CUDA_DEVICE_MAX_CONNECTIONS as it was when the driver was loaded.
+ */
+uint32_t fry_cuda_queue_count(void);
+
 /* The version of the loaded driver, for example "CUDA 13.0". Lives as long as the process. */
 const char *fry_cuda_driver_text(void);
 

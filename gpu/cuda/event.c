@@ -19,9 +19,11 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/mark.h"
 #include "gpu/cuda/spare.h"
 #include "gpu/cuda/stream.h"
+#include "gpu/cuda/word.h"
 #include "gpu/device.h"
 
 /* The status of entering a scope; a failure loses the device. */

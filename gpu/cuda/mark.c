@@ -38,6 +38,49 @@ static void end_words(fry_cuda_stream *stream, CUresult result)
                  stream->stream.device->name, fault.message);
 }
 
+static bool is_to_be_told(const fry_cuda_stream *stream, uint64_t sequence)
+{
+    if (!stream->is_telling || sequence - stream->worded >= FRY_CUDA_WORD_AGE_MOST)
+        return false;
+    return stream->unmarked_bytes >= FRY_CUDA_TOLD_BYTES ||
+           sequence - stream->told >= FRY_CUDA_WORD_AGE_MOST;
+}
+
+/* Has the teller write the word of the mark. False: it was refused, and is not used any more. */
+static bool tell(fry_cuda_stream *stream, fry_cuda_slot *slot, uint64_t sequence)
+{
+    CUresult result;
+    FRY_CUDA_ISSUE(result,
+                   fry_cuda.cuStreamWaitEvent(stream->teller, slot->event, CU_EVENT_WAIT_DEFAULT));
+    if (result == CUDA_SUCCESS)
+        FRY_CUDA_ISSUE(result, fry_cuda.cuStreamWriteValue32(
+                                   stream->teller, stream->word_address + sizeof *stream->words,
+                                   (uint32_t)sequence, CU_STREAM_WRITE_VALUE_DEFAULT));
+    if (result != CUDA_SUCCESS) {
+        stream->is_telling = false;
+        return false;
+    }
+    slot->is_told = 1;
+    fry_store_relaxed(&stream->told, sequence);
+    return true;
+}
+
+static void write_word(fry_cuda_stream *stream, CUstream native, fry_cuda_slot *slot,
+                       uint64_t sequence)
+{
+    CUresult result;
+    slot->is_told = 0;
+    if (is_to_be_told(stream, sequence) && tell(stream, slot, sequence))
+        return;
+    FRY_CUDA_ISSUE(result,
+                   fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
+                                                 CU_STREAM_WRITE_VALUE_DEFAULT));
+    if (result == CUDA_SUCCESS)
+        fry_store_relaxed(&stream->worded, sequence);
+    else
+        end_words(stream, result);
+}
+
 CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
 {
     uint64_t sequence = stream->stream.issued;
@@ -47,15 +90,8 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
         FRY_CUDA_ISSUE(result, fry_cuda.cuEventRecord(slot->event, native));
     if (result != CUDA_SUCCESS)
         return result;
-    if (fry_load_relaxed(&stream->is_worded) != 0) {
-        FRY_CUDA_ISSUE(result, fry_cuda.cuStreamWriteValue32(native, stream->word_address,
-                                                             (uint32_t)sequence,
-                                                             CU_STREAM_WRITE_VALUE_DEFAULT));
-        if (result == CUDA_SUCCESS)
-            fry_store_relaxed(&stream->worded, sequence);
-        else
-            end_words(stream, result);
-    }
+    if (fry_load_relaxed(&stream->is_worded) != 0)
+        write_word(stream, native, slot, sequence);
     uint64_t marked = fry_load_relaxed(&stream->marked);
     for (uint64_t i = marked + 1; i <= sequence; i++)
         fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */

@@ -4,6 +4,7 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/reclaim.h"
 #include "gpu/device.h"
 

@@ -5,6 +5,7 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/thread.h"
 

@@ -4,6 +4,7 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/stream.h"
+#include "gpu/cuda/word.h"
 #include "gpu/device.h"
 
 static fry_cuda_stream *place(fry_cuda_device *device, fry_cuda_direction direction, uint32_t used)

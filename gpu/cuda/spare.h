@@ -10,6 +10,7 @@
 #define FRY_GPU_CUDA_SPARE_H
 
 #include "gpu/cuda/cuda.h"
+#include "gpu/cuda/lost.h"
 
 /* The lost device because of which nothing on the stream will fire any more; NULL: none. */
 static inline const fry_cuda_device *fry_cuda_dead_by(const fry_stream *stream)

@@ -29,12 +29,14 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/pinned.h"
 #include "gpu/cuda/ring.h"
 #include "gpu/cuda/spare.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/cuda/track.h"
+#include "gpu/cuda/word.h"
 #include "gpu/device.h"
 
 #include <string.h>

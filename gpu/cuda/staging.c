@@ -18,6 +18,7 @@
 #include "base/eventcount.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/ring.h"
 #include "gpu/cuda/spare.h"
 #include "gpu/cuda/staged.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, and how the end of their operations is found.
+ * Streams: what is given to the driver, and in what order. How the end of it is found: firing.c.
  *
  * Marks. Operations fire in order, so a *mark* behind the newest one speaks for all before it. A
  * mark is made at flush, when others may begin to wait. It is made earlier behind many bytes, ahead
@@ -10,39 +10,17 @@
  * to pinned host memory (cuStreamWriteValue32). Finding what has fired is then one load and no
  * call.
  *
- * Why the bytes are there when the word is. cuda.h says of cuStreamWriteValue32, at the flag
- * NO_MEMORY_BARRIER, which is not given (nor known to this form of the call): it "will provide a
- * memory fence before the write, which has similar semantics to __threadfence_system() but is
- * scoped to the stream". So all that the stream's earlier work wrote, to the host or to any
- * device's memory, is written for everybody in the system before the word is. The host reads the
- * word with acquire and the bytes after it; what it hands to any stream afterwards is handed over
- * after the word was seen. (Words order nothing between streams: cuda.h warns that the driver does
- * not see such an order. Streams wait for events.)
- *
- * Why the low half is enough. Only numbers of its own stream's marks are written to a word, in
- * order. So it holds the low half of some mark w, fired <= w <= marked: `fired` came from an
- * earlier look at the word, and no mark beyond `marked` has been made. At most
- * FRY_STREAM_DEPTH_MOST operations, far fewer than 2^31, lie between the two, so the 32-bit
- * difference of the low halves is the difference, also across their wrap. A greater difference than
- * marked - fired says nothing: an event is ahead of the word (below), or the word is rubbish.
- *
- * Why a look is not enough. A device that fails never writes. If a head stays for a millisecond,
- * the driver is asked about it (cuEventQuery of its mark), then after twice that time, and so on up
- * to 64 ms: a busy device costs no calls, and a lost one is found soon. An answer other than "done"
- * and "not yet" means that the device is lost. If the event has fired and its word is missing, the
- * event is right and the word late: `fired` is ahead of the word until that comes, and the stream
- * does not count as idle. If this happens time after time and no word comes between, words don't
- * work here, and the stream goes on by events alone. A word may still come, so the words' memory is
- * freed only if the last one has come by the time the device is closed.
- *
- * By events alone, each look asks about the oldest mark's event.
- *
- * The program's streams get events alone, because a word, with its fence, would delay the program's
- * next kernel. If only the host waits for such an event, the driver is asked about it, but not at
- * each look. If streams of ferry's wait for the event, it has fired once one of them has gone on;
- * until then the driver is asked now and then, because the host may wait too. (A stream of ferry's
- * that waits for the event and writes the number would stay in one of the hardware's few queues as
- * long as the program likes, and delay streams that share it: apart.h.)
+ * Tellers. On an H200 an event costs its stream nothing, and a word 2 us, in which 100 KB come from
+ * the host. So behind many bytes another stream, the *teller*, waits for the mark's event and
+ * writes the word, and the copies behind the mark go on meanwhile. What a wait for an event has
+ * seen is there for the teller's fence too (200,000 copies by the probe, none wrong). Where little
+ * is copied the stream writes its word itself: by a teller a copy to and fro takes 1.4 us longer.
+ * So do streams for copies on the GPU, which take no longer than the calls that make them. A teller
+ * waits as long as the copy takes; with few hardware queues kernels of the program's would stand
+ * behind that, whatever their priority, and words behind the program's waits (bench/results). So
+ * there are tellers only where the program has asked for all queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS=32). If a teller's word is late all the same, its stream does
+ * without from then on.
  *
  * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
  * until something must come behind them. Two or more go to cuMemcpyBatchAsync, which runs them in
@@ -58,20 +36,15 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 #include "gpu/cuda/mark.h"
 #include "gpu/cuda/spare.h"
+#include "gpu/cuda/word.h"
 #include "gpu/device.h"
 
 #include <assert.h>
 
-#define QUERY_FIRST_NS ((int64_t)1000000)
-#define QUERY_LAST_NS ((int64_t)64000000)
-#define ASK_NS ((int64_t)2000)         /* between two questions about a program's event... */
-#define ASK_LOOKS 64                   /* ...or so many looks, and... */
-#define ASK_RELIED_NS ((int64_t)50000) /* ...if a stream of ferry's waits for it */
-#define BATCHES_REFUSED_MAX 8          /* in a row */
-#define WORDS_MISSED_MAX                                                                           \
-    8 /* events in a row that fired a millisecond or more ahead of a word that did not come */
+#define BATCHES_REFUSED_MAX 8 /* in a row */
 
 /* --- making --- */
 
@@ -89,7 +62,7 @@ void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_
     stream->stream.is_polled = true;
     stream->stream.depth = kind == FRY_STREAM_MAIN ? FRY_CUDA_MAIN_DEPTH : 0;
     if (device->words.memory != NULL) {
-        stream->word = (uint32_t *)(void *)(device->words.memory + offset);
+        stream->words = (uint32_t *)(void *)(device->words.memory + offset);
         stream->word_address = device->words_address + offset;
         stream->is_worded = !fry_cuda_stream_is_programs(stream);
     }
@@ -119,11 +92,28 @@ ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
     return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+static bool is_to_have_teller(const fry_cuda_stream *stream)
+{
+    bool is_main =
+        stream->stream.kind == FRY_STREAM_MAIN || stream->stream.kind == FRY_STREAM_SPARE;
+    return is_main && stream->words != NULL && device_of(stream)->has_tellers;
+}
+
+static CUresult make_stream(CUstream *native_p, int priority)
+{
+    return *native_p != NULL
+               ? CUDA_SUCCESS
+               : fry_cuda.cuStreamCreateWithPriority(native_p, CU_STREAM_NON_BLOCKING, priority);
+}
+
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
 {
-    return stream->native != NULL ? CUDA_SUCCESS
-                                  : fry_cuda.cuStreamCreateWithPriority(
-                                        &stream->native, CU_STREAM_NON_BLOCKING, priority);
+    CUresult result = make_stream(&stream->native, priority);
+    if (result != CUDA_SUCCESS || !is_to_have_teller(stream))
+        return result;
+    result = make_stream(&stream->teller, priority);
+    stream->is_telling = result == CUDA_SUCCESS;
+    return result;
 }
 
 CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count)
@@ -144,10 +134,12 @@ void fry_cuda_stream_unmake(fry_cuda_stream *stream)
     }
     if (is_alive && stream->native != NULL)
         (void)fry_cuda.cuStreamDestroy(stream->native);
+    if (is_alive && stream->teller != NULL)
+        (void)fry_cuda.cuStreamDestroy(stream->teller);
     fry_free(memory, stream->marks, sizeof *stream->marks);
     fry_free(memory, stream->batch, sizeof *stream->batch);
     fry_free(memory, stream->slots, slots_bytes(stream));
-    stream->native = NULL;
+    stream->native = stream->teller = NULL;
     stream->marks = NULL;
     stream->batch = NULL;
     stream->slots = NULL;
@@ -160,8 +152,7 @@ static bool has_no_room(uint32_t entries)
     return entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
 }
 
-/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
-static void add_entries(fry_cuda_stream *stream, uint32_t more)
+void fry_cuda_stream_add_entries(fry_cuda_stream *stream, uint32_t more)
 {
     fry_cuda_device *device = device_of(stream);
     stream->entries += more;
@@ -186,7 +177,7 @@ static void mark_own(fry_cuda_stream *stream)
         return;
     }
     fry_cuda_slot_of(stream, stream->stream.issued)->entries += FRY_CUDA_MARK_ENTRIES;
-    add_entries(stream, FRY_CUDA_MARK_ENTRIES);
+    fry_cuda_stream_add_entries(stream, FRY_CUDA_MARK_ENTRIES);
     stream->unmarked_bytes = 0;
 }
 
@@ -199,12 +190,14 @@ static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result
     stream->stream.struck++;
 }
 
-/* Counts the newest operations as one entry; as they were kept back each counted. */
-static void count_as_one(fry_cuda_stream *stream, size_t count)
+/* Counts the newest operations as the entries of a batch; as they were kept back each counted. */
+static void count_as_batch(fry_cuda_stream *stream, size_t count)
 {
+    uint32_t entries = ((uint32_t)count - 1) / FRY_CUDA_BATCH_COPIES_AN_ENTRY + 1;
     for (uint64_t i = 1; i < count; i++)
         fry_cuda_slot_of(stream, stream->stream.issued - i)->entries = 0;
-    add_entries(stream, 1 - (uint32_t)count);
+    fry_cuda_slot_of(stream, stream->stream.issued)->entries = entries;
+    fry_cuda_stream_add_entries(stream, entries - (uint32_t)count);
 }
 
 /* False: the copies must go one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
@@ -221,7 +214,7 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
                                                        stream->native));
     if (result == CUDA_SUCCESS) {
         device_of(stream)->batches_refused = 0;
-        count_as_one(stream, batch->count);
+        count_as_batch(stream, batch->count);
     }
     *result_p = result;
     return result == CUDA_SUCCESS ||
@@ -276,7 +269,7 @@ static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t 
     slot->entries = (uint32_t)entries;
     slot->bounced_bytes = 0;
     stream->unmarked_bytes += size_bytes;
-    add_entries(stream, slot->entries);
+    fry_cuda_stream_add_entries(stream, slot->entries);
     return sequence;
 }
 
@@ -583,202 +576,4 @@ ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_fa
     if (base->kind == FRY_STREAM_OUTSIDE || slot->result == CUDA_SUCCESS)
         return FERRY_OK;
     return fry_cuda_tell(fault, FERRY_E_DEVICE, slot->result, slot->call);
-}
-
-/* --- firing --- */
-
-static uint64_t read_word(const fry_cuda_stream *stream, uint64_t fired)
-{
-    uint64_t marked = fry_load_acquire(&stream->marked);
-    if (marked == fired || fry_load_relaxed(&stream->is_worded) == 0)
-        return fired;
-    uint32_t ahead = fry_load_acquire(stream->word) - (uint32_t)fired;
-    return ahead <= marked - fired ? fired + ahead : fired;
-}
-
-uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream)
-{
-    /* `fired` first: the word and `marked`, read later, are at least as new. */
-    return read_word(stream, fry_load_acquire(&stream->fired));
-}
-
-/* The mark of the oldest operation that has not fired; 0: none yet. */
-static uint64_t head_mark(const fry_cuda_stream *stream)
-{
-    return fry_load_acquire(&stream->marked) > stream->fired
-               ? fry_load_relaxed(&fry_cuda_slot_of(stream, stream->fired + 1)->mark)
-               : 0;
-}
-
-/* Whether a question about the head is due; then the next one comes later. */
-static bool head_is_old(fry_cuda_stream *stream)
-{
-    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
-    if (stream->query_ns == 0)
-        stream->query_interval_ns = QUERY_FIRST_NS;
-    else if (now_ns < stream->query_ns)
-        return false;
-    else if (stream->query_interval_ns < QUERY_LAST_NS)
-        stream->query_interval_ns *= 2;
-    bool is_old = stream->query_ns != 0;
-    stream->query_ns = now_ns + stream->query_interval_ns;
-    return is_old;
-}
-
-/* Events that a stream of ferry's waited for have fired when that stream has gone on. */
-static void teach(fry_cuda_stream *stream)
-{
-    for (uint32_t left = stream->untaught; left != 0; left &= left - 1) {
-        size_t at = (size_t)__builtin_ctz(left);
-        if (stream->waited[at].by > stream->fired)
-            continue;
-        stream->untaught &= ~(1U << at);
-        fry_cuda_stream *other = fry_cuda_stream_of(stream->waited[at].stream);
-        if (other->learned < stream->waited[at].sequence)
-            other->learned = stream->waited[at].sequence;
-    }
-}
-
-/*
- * Whether to ask about the program's oldest event now: not at the first look, because a copy behind
- * it may be about to come, and not at each. Looks count too, in case the engine's clock stands
- * still.
- */
-static bool is_to_be_asked(fry_cuda_stream *stream)
-{
-    bool is_relied_on = stream->fired < stream->relied;
-    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
-    stream->unasked_looks++;
-    if (now_ns < stream->ask_ns && (is_relied_on || stream->unasked_looks < ASK_LOOKS))
-        return false;
-    bool is_new = stream->ask_ns == 0;
-    stream->ask_ns = now_ns + (is_relied_on ? ASK_RELIED_NS : ASK_NS);
-    stream->unasked_looks = 0;
-    return !is_new;
-}
-
-static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
-{
-    fry_cuda_scope scope;
-    CUresult result = fry_cuda_enter_to_ask(&scope, device_of(stream)->context);
-    const char *call = "cuCtxPushCurrent";
-    if (result == CUDA_SUCCESS) {
-        call = "cuEventQuery";
-        FRY_CUDA_ISSUE(result, fry_cuda.cuEventQuery(fry_cuda_event_of(stream, mark)));
-    }
-    fry_cuda_leave(&scope);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
-        fry_cuda_lose(device_of(stream), result, call);
-    return result;
-}
-
-static uint64_t ask_events(fry_cuda_stream *stream)
-{
-    uint64_t mark = head_mark(stream), fired = stream->fired;
-    while (mark != 0 && query_mark(stream, mark) == CUDA_SUCCESS) {
-        fired = mark;
-        mark = fry_load_acquire(&stream->marked) > fired
-                   ? fry_load_relaxed(&fry_cuda_slot_of(stream, fired + 1)->mark)
-                   : 0;
-    }
-    if (fired == stream->fired && fry_load_relaxed(&device_of(stream)->backend->has_lost) != 0 &&
-        head_is_old(stream))
-        fry_cuda_sever(stream);
-    return fired;
-}
-
-/*
- * The head's event has fired. If the word of the mark before has come by now, words do come; an
- * event may have gone ahead of that word.
- */
-static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
-{
-    uint64_t fired = read_word(stream, stream->fired);
-    if (fired >= mark)
-        return fired;
-    if (fry_load_acquire(stream->word) == (uint32_t)stream->fired)
-        stream->words_missed = 0;
-    if (++stream->words_missed < WORDS_MISSED_MAX)
-        return mark;
-    fry_store_relaxed(&stream->is_worded, 0);
-    fry_log_line(
-        device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
-        "%s: a stream's numbers do not arrive in host memory; ferry queries the driver instead",
-        stream->stream.device->name);
-    return mark;
-}
-
-/* Asks about a head that stays, now and then. */
-static uint64_t ask_if_old(fry_cuda_stream *stream)
-{
-    uint64_t mark = head_mark(stream);
-    if (mark == 0 || !head_is_old(stream))
-        return stream->fired;
-    CUresult result = query_mark(stream, mark);
-    if (result == CUDA_SUCCESS)
-        return believe_event(stream, mark);
-    if (result == CUDA_ERROR_NOT_READY)
-        fry_cuda_sever(stream);
-    return stream->fired;
-}
-
-static void advance(fry_cuda_stream *stream, uint64_t fired)
-{
-    if (stream->stream.kind != FRY_STREAM_OUTSIDE) {
-        uint32_t fewer = 0;
-        for (uint64_t i = stream->fired + 1; i <= fired; i++) {
-            fewer += fry_cuda_slot_of(stream, i)->entries;
-            stream->bounce.given += fry_cuda_slot_of(stream, i)->bounced_bytes;
-        }
-        add_entries(stream, 0 - fewer);
-    }
-    stream->query_ns = stream->ask_ns = 0;
-    /* Release: a thread that finds an outside stream idle may use its slots for another stream. */
-    fry_store_release(&stream->fired, fired);
-    teach(stream);
-}
-
-static uint64_t ask_program(fry_cuda_stream *stream)
-{
-    if (stream->learned > stream->fired)
-        return stream->learned;
-    return is_to_be_asked(stream) ? ask_events(stream) : stream->fired;
-}
-
-uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_fault *fault)
-{
-    fry_cuda_stream *stream = fry_cuda_stream_of(base);
-    *status_p = FERRY_OK;
-    uint64_t fired = read_word(stream, stream->fired);
-    if (fired != stream->fired)
-        stream->words_missed = 0;
-    else if (fry_load_acquire(&stream->marked) != fired && fry_cuda_dead_by(base) == NULL)
-        fired = fry_cuda_stream_is_programs(stream)         ? ask_program(stream)
-                : fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream)
-                                                            : ask_events(stream);
-    if (fired != stream->fired)
-        advance(stream, fired);
-    const fry_cuda_device *lost = fry_cuda_dead_by(base);
-    if (fry_unlikely(lost != NULL))
-        *status_p = fry_cuda_tell_lost(lost, fault);
-    return stream->fired;
-}
-
-bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
-{
-    return fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
-}
-
-bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream)
-{
-    return fry_load_relaxed(&stream->is_worded) == 0 || fry_cuda_stream_has_words(stream);
-}
-
-bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
-{
-    ferry_status status;
-    fry_fault fault;
-    uint64_t issued = fry_load_acquire(&stream->stream.issued);
-    return fry_cuda_stream_fired(&stream->stream, &status, &fault) == issued &&
-           fry_cuda_stream_waits_for_no_word(stream);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams that the driver works off: a device's own, parked ones, and those that stand for users'
- * streams. The comment at the top of stream.c says how the end of their operations is found.
+ * streams. firing.h says how far they are.
  */
 #ifndef FRY_GPU_CUDA_STREAM_H
 #define FRY_GPU_CUDA_STREAM_H
@@ -15,12 +15,12 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 
 /*
  * The driver keeps a limited number of entries for a stream; no document says how many. A thread
- * that adds one too many blocks inside the call, with the baton, and other threads that call the
- * driver may block too. So entries are counted, and a stream is full while there might not be room
- * for one more operation of the worst sort: a mark, all waits, a copy row by row, a mark. Programs
- * have seen some 1024 kernels in a stream before a launch blocked. This is half of that: an
- * operation counted as one entry here may be more to the driver (a copy that changes engines), and
- * with more streams than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
+ * that adds one too many blocks inside the call, with the baton, and other threads that create or
+ * destroy an event block too. So entries are counted, and a stream is full while there might not be
+ * room for one more operation of the worst sort: a mark, all waits, a copy row by row, a mark. An
+ * H200 takes 1021 copies or words in a stream before a call blocks, and any number of events and
+ * waits; a batch is an entry for each 26 of its copies (bench/results). This is half of that: with
+ * more streams than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
  * Operations that wait for the program stay in a stream as long as the program likes, so all parked
  * streams of a device together have the room of one stream, and so have its bridges.
  */
@@ -30,9 +30,17 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 #define FRY_CUDA_OPERATION_ENTRIES                                                                 \
     (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + 2 * FRY_CUDA_MARK_ENTRIES)
 
-/* Copies in one call, and the largest size of such a copy. */
+/* Copies in one call, and the largest size of such a copy; as entries of the driver's queue. */
 #define FRY_CUDA_BATCH_COUNT 256
+#define FRY_CUDA_BATCH_COPIES_AN_ENTRY 25
 #define FRY_CUDA_BATCHED_BYTES ((size_t)64 << 10)
+
+/*
+ * A mark behind so many bytes has its word written by the teller, if there is one. And the one of
+ * the two that has not written for so many operations writes the next word (stream.c).
+ */
+#define FRY_CUDA_TOLD_BYTES ((size_t)256 << 10)
+#define FRY_CUDA_WORD_AGE_MOST ((uint64_t)1 << 30)
 
 /*
  * After this many bytes in a turn a mark is made at once, so that their end is not found late; and
@@ -50,7 +58,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 #define FRY_CUDA_MARKS 512 /* with events: a power of two, more than there is room for */
 
 /* Events of a stream that are made with it; further ones are made when first needed. */
-#define FRY_CUDA_EVENTS_AHEAD 16
+#define FRY_CUDA_EVENTS_AHEAD 12
 
 #define FRY_CUDA_WAITED 16 /* streams for which a stream remembers how far it has waited */
 
@@ -59,6 +67,7 @@ typedef struct fry_cuda_slot {
     CUevent event;    /* atomic; the event of this operation's own mark, kept for later ones */
     const char *call; /* the call that refused it */
     CUresult result;  /* the call's answer; CUDA_SUCCESS: issued */
+    uint32_t is_told; /* of a mark: the teller writes its word */
     uint32_t entries; /* in the driver's queue */
     uint32_t bounced_bytes; /* its bytes in the stream's bounce ring */
 } fry_cuda_slot;
@@ -85,12 +94,16 @@ struct fry_cuda_stream {
     fry_cuda_slot *slots;
     fry_cuda_batch *batch;    /* NULL: nothing is copied on it */
     fry_cuda_marks *marks;    /* baton; likewise */
-    uint32_t *word;           /* the stream writes the low half of a mark's number here */
-    CUdeviceptr word_address; /* the same for the GPU */
+    CUstream teller;          /* NULL, or writes the words of marks behind many bytes */
+    uint32_t *words;          /* two: the stream writes the low half of a mark's number into the
+                                 first, the teller into the second */
+    CUdeviceptr word_address; /* the first for the GPU */
     uint32_t is_worded;       /* atomic; the stream writes words. Never on a program's stream */
+    bool is_telling;          /* baton; the teller is used */
 
     uint64_t marked; /* atomic; marks cover operations up to here, and others can wait for these */
-    uint64_t worded; /* atomic; the newest mark whose word was written or will be */
+    uint64_t worded; /* atomic; the newest mark whose word the stream has written or will write */
+    uint64_t told;   /* atomic; the same of the teller */
 
     /* Baton; `fired` is read by others. */
     uint64_t fired __attribute__((aligned(64))); /* atomic */
@@ -170,15 +183,16 @@ bool fry_cuda_stream_is_programs(const fry_cuda_stream *stream);
 void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind);
 static inline void fry_cuda_stream_start_at(fry_cuda_stream *stream, uint64_t first)
 {
-    stream->stream.issued = stream->fired = stream->marked = stream->worded = first - 1;
-    if (stream->word != NULL)
-        *stream->word = (uint32_t)(first - 1);
+    stream->stream.issued = stream->fired = stream->marked = first - 1;
+    stream->worded = stream->told = first - 1;
+    if (stream->words != NULL)
+        stream->words[0] = stream->words[1] = (uint32_t)(first - 1);
 }
 
 /*
  * Makes the stream's slots and, if it copies, its batch: FERRY_OK or FERRY_E_NO_MEMORY. The
- * functions behind it make its own stream in the driver, and some of its events: in a scope. What
- * exists already stays.
+ * functions behind it make its own stream in the driver, with a teller where it has one, and some
+ * of its events: in a scope. What exists already stays.
  */
 ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying);
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority);
@@ -187,11 +201,10 @@ CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count);
 /* Frees it all; the stream is idle. In a scope, if the context lives. */
 void fry_cuda_stream_unmake(fry_cuda_stream *stream);
 
-/* fry_device_ops.copy, .flush, .fired, .outcome */
+/* fry_device_ops.copy, .flush, .outcome */
 ferry_status fry_cuda_stream_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
                                   size_t wait_count, uint64_t *sequence_p, fry_fault *fault);
 void fry_cuda_stream_flush(fry_stream *stream);
-uint64_t fry_cuda_stream_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault);
 ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault);
 
 /*
@@ -201,17 +214,7 @@ ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence, fry_
  */
 bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p);
 
-/* The last operation that is seen to have fired, without the baton and without a call. */
-uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);
-
-/*
- * Whether the words of all marks are written; by the thread that may write `issued`, or when nobody
- * does. Nobody waits for words that were given up.
- */
-bool fry_cuda_stream_has_words(const fry_cuda_stream *stream);
-bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream);
-
-/* Whether nothing is under way, including its words. */
-bool fry_cuda_stream_is_idle(fry_cuda_stream *stream);
+/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
+void fry_cuda_stream_add_entries(fry_cuda_stream *stream, uint32_t more);
 
 #endif

@@ -4,6 +4,7 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/lost.h"
 
 static CUresult open_native(fry_cuda_track *track, const char **call_p)
 {

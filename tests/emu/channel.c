@@ -14,7 +14,7 @@
 
 struct emu_channel {
     TAILQ_HEAD(, emu_operation) undone; /* in the order in which they were put in */
-    unsigned count;
+    size_t entries;
 };
 
 void emu_channels_new(CUcontext context)
@@ -45,16 +45,16 @@ emu_channel *emu_channel_for(CUstream stream, const emu_operation *operation)
                 ->channels[stream->number % emu.channel_count + (copies ? emu.channel_count : 0)];
 }
 
-emu_operation *emu_channel_full(emu_channel *channel)
+emu_operation *emu_channel_full(emu_channel *channel, size_t entries)
 {
-    return channel->count >= EMU_STREAM_DEPTH ? TAILQ_FIRST(&channel->undone) : NULL;
+    return channel->entries + entries > EMU_STREAM_DEPTH ? TAILQ_FIRST(&channel->undone) : NULL;
 }
 
 void emu_channel_put(emu_channel *channel, emu_operation *operation)
 {
     operation->channel = channel;
     TAILQ_INSERT_TAIL(&channel->undone, operation, in_channel);
-    channel->count++;
+    channel->entries += operation->entries;
     if (operation->kind != EMU_OPERATION_MARK)
         operation->stream->copied_last = operation->kind == EMU_OPERATION_COPY;
 }
@@ -102,6 +102,6 @@ void emu_channel_take_out(emu_operation *operation)
         return;
     operation->channel = NULL;
     TAILQ_REMOVE(&channel->undone, operation, in_channel);
-    channel->count--;
+    channel->entries -= operation->entries;
     wake_next(channel);
 }

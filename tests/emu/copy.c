@@ -516,6 +516,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     operation = emu_operation_new(EMU_OPERATION_COPY, "cuMemcpyBatchAsync",
                                   sizeof(copy_data) + count * sizeof(emu_rows));
+    operation->entries = (count + EMU_ENTRY_COPIES - 1) / EMU_ENTRY_COPIES;
     operation->run = copy_run;
     operation->release = copy_release;
     result = batch(stream, dsts, srcs, sizes, count, operation, &waits);

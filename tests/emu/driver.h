@@ -29,7 +29,8 @@
 
 #define EMU_VERSION 13000
 #define EMU_DEVICES_MOST 8
-#define EMU_STREAM_DEPTH 1024 /* undone operations of a stream or channel before a call blocks */
+#define EMU_STREAM_DEPTH 1024 /* entries of a stream or channel before a call blocks, and... */
+#define EMU_ENTRY_COPIES 26   /* ...copies of a batch for each: an H200's */
 #define EMU_CHANNELS_MOST 32
 #define EMU_PRIORITY_GREATEST (-5)
 #define EMU_STAGED_BYTES_MOST (64 * 1024) /* a pageable source up to this is copied in the call */
@@ -155,6 +156,7 @@ struct CUstream_st {
 
     TAILQ_HEAD(, emu_operation) queue;
     uint64_t issued, completed; /* sequence numbers: of the newest, and up to which all are done */
+    size_t entries;             /* that those between them take of the room */
     emu_operation *running;     /* the head, while its thread is at it without the lock */
     pthread_cond_t work;        /* wakes its thread */
     emu_waiter awaits;          /* its thread's, in the stream that the head waits for */
@@ -251,6 +253,7 @@ struct emu_operation {
 
     emu_direction direction; /* of a copy, for the timing model */
     uint64_t size_bytes;     /* of a copy, likewise */
+    size_t entries;          /* of a stream's or channel's room */
 
     emu_access *accesses;
     size_t access_count, access_room;
@@ -310,7 +313,7 @@ void emu_channels_free(CUcontext context);
 /* Where the operation goes that the stream is given next; NULL: its stream shares nothing. */
 emu_channel *emu_channel_for(CUstream stream, const emu_operation *operation);
 /* NULL: there is room; else the oldest that has to be done first. */
-emu_operation *emu_channel_full(emu_channel *channel);
+emu_operation *emu_channel_full(emu_channel *channel, size_t entries);
 /* It has its stream. */
 void emu_channel_put(emu_channel *channel, emu_operation *operation);
 /* All that was put in before has begun. */

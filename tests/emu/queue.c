@@ -13,6 +13,7 @@ emu_operation *emu_operation_new(emu_operation_kind kind, const char *name, size
 
     operation->kind = kind;
     operation->name = name;
+    operation->entries = 1;
     if (data_bytes > 0)
         operation->data = emu_allocate(data_bytes);
     return operation;
@@ -330,6 +331,7 @@ static void run_head(CUstream stream, emu_operation *operation)
         return;
     }
     stream->completed = operation->sequence;
+    stream->entries -= operation->entries;
     emu.counters.operations++;
     if (operation->complete != NULL)
         operation->complete(operation);
@@ -409,10 +411,10 @@ static bool room_comes_with(CUstream stream, const emu_operation *operation, emu
     const emu_operation *oldest;
 
     if (channel == NULL) {
-        *until = (emu_wait){stream, stream->issued - EMU_STREAM_DEPTH + 1, NULL};
-        return stream->issued - stream->completed >= EMU_STREAM_DEPTH;
+        *until = (emu_wait){stream, stream->completed + 1, NULL};
+        return stream->entries + operation->entries > EMU_STREAM_DEPTH;
     }
-    oldest = emu_channel_full(channel);
+    oldest = emu_channel_full(channel, operation->entries);
     if (oldest == NULL)
         return false;
     *until = (emu_wait){oldest->stream, oldest->sequence, NULL};
@@ -494,6 +496,7 @@ CUresult emu_enqueue(CUstream stream, emu_operation *operation)
                   wait->record != NULL ? wait->record->clock : wait->stream->clock);
     }
     operation->sequence = ++stream->issued;
+    stream->entries += operation->entries;
     script_operation(operation);
     if (!emu_check_allocated(operation, stream, false)) {
         operation->run = NULL; /* caught and only counted: it must not crash the process either */

@@ -11,10 +11,9 @@
 #include <time.h>
 
 #define LATENCY_NS 2000
-/* Predicted, not measured: of an event or a wait; of a number, ahead of which all is made visible.
- */
-#define BUBBLE_NS 500
-#define WRITE_BUBBLE_NS 1500
+/* As on an H200: of an event or a wait; of a number, ahead of which all is made visible. */
+#define BUBBLE_NS 0
+#define WRITE_BUBBLE_NS 1900
 #define SPIN_NS 60000 /* about what the kernel may be late by: this is not slept but yielded */
 #define NAP_NS 2000000
 

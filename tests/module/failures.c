@@ -498,28 +498,28 @@ static void word_does_not_arrive(void)
     bench_open(&self, FERRY_COMPLETION_WORDS);
     rig *one = &self.rig;
     fry_cuda_stream *inner = fry_cuda_stream_of(self.in);
-    uint32_t elsewhere = 0, *word = inner->word;
+    uint32_t elsewhere[2] = {0, 0}, *words = inner->words;
     for (int round = 0; round < 3; round++) {
-        elsewhere = (uint32_t)self.in->issued;
-        inner->word = &elsewhere;
+        elsewhere[0] = (uint32_t)self.in->issued;
+        inner->words = elsewhere;
         for (int i = 0; i < 7; i++)
             (void)mark_without_word(&self);
         GIVES(one->ops->stop(one->backend), FERRY_E_BUSY);
-        inner->word = word;
+        inner->words = words;
         fry_event event = copy_at(&self, 0, KIB);
         rig_flush(self.in);
         (void)emu_settle();
         GIVES(rig_fired(one, self.in), event.sequence);
     }
-    inner->word = &elsewhere;
+    inner->words = elsewhere;
     for (int i = 0; i < 20; i++) { /* each came, but after its event was believed */
-        elsewhere = (uint32_t)self.in->issued;
+        elsewhere[0] = (uint32_t)self.in->issued;
         (void)mark_without_word(&self);
     }
     CHECK(one->logged[0] == '\0');
 
-    elsewhere = (uint32_t)self.in->issued;
-    inner->word = &elsewhere;
+    elsewhere[0] = (uint32_t)self.in->issued;
+    inner->words = elsewhere;
     for (int i = 0; i < 8; i++)
         (void)mark_without_word(&self);
     CHECK(strstr(one->logged, "do not arrive in host memory") != NULL);
@@ -537,13 +537,13 @@ static void word_arrives_after_all(void)
     bench self;
     bench_open(&self, FERRY_COMPLETION_WORDS);
     fry_cuda_stream *inner = fry_cuda_stream_of(self.in);
-    uint32_t elsewhere = (uint32_t)self.in->issued, *word = inner->word;
-    inner->word = &elsewhere;
+    uint32_t elsewhere[2] = {(uint32_t)self.in->issued, 0}, *words = inner->words;
+    inner->words = elsewhere;
     for (int i = 0; i < 8; i++)
         (void)mark_without_word(&self);
     CHECK(strstr(self.rig.logged, "do not arrive in host memory") != NULL);
     (void)emu_settle();
-    inner->word = word;
+    inner->words = words;
     close_wordless(&self, 0);
 }
 

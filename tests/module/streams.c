@@ -186,13 +186,13 @@ static void test_wrap(rig *self)
     emu_hold();
     fry_event last = rig_copy(self, stream, gpu, host, KIB, NULL, 0);
     rig_flush(stream);
-    uint32_t kept = *inner->word;
+    uint32_t kept = *inner->words;
     const uint32_t wrong[] = {kept - 1, kept + 2, kept + 1000, kept + ((uint32_t)1 << 31)};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        *inner->word = wrong[i];
+        *inner->words = wrong[i];
         GIVES(rig_fired(self, stream), fired);
     }
-    *inner->word = kept;
+    *inner->words = kept;
     emu_release();
     rig_await(self, last);
     rig_free_pinned(host);
@@ -338,8 +338,8 @@ static void test_rows(rig *self)
 }
 
 /*
- * A batch is one entry in the driver's queue: so many small copies stand in a stream at once. Where
- * the driver refuses batches each of them is one.
+ * A batch takes few entries of the driver's queue: so many small copies stand in a stream at once.
+ * Where the driver refuses batches each of them is one.
  */
 static void test_depth(rig *self, bool has_batches)
 {
