@@ -31,6 +31,7 @@ typedef struct member {
 } member;
 
 static uint64_t random_state = 1;
+static bool has_shown_copies;    /* a dump of an engine that sends and receives */
 static uint32_t window_messages; /* of the members that are opened next */
 static ferry_loop_mode loop_mode;
 
@@ -364,6 +365,13 @@ static void end_quietly(ferry_future *future)
     CHECK(status == FERRY_OK || status == FERRY_E_SHUTDOWN); /* of an engine that is over */
 }
 
+/* What the copies of pieces look like: like copies. */
+static void read_dump(void *arg, const char *text, size_t bytes)
+{
+    bool *has_copy = arg;
+    *has_copy |= memmem(text, bytes, "\"copy\"", 6) != NULL;
+}
+
 static void storm_once(member members[MEMBERS], size_t count)
 {
     static const size_t sizes[] = {SMALL_MOST, SMALL_MOST, MIB, STORM_BYTES};
@@ -373,6 +381,10 @@ static void storm_once(member members[MEMBERS], size_t count)
         begin_talk(&talks[i], members, i % 2, i % 5 == 0 ? i % 2 : 1 - i % 2, i / 4,
                    1 + below(sizes[below(4)]), &send, &receive);
     }
+    for (int i = 0; i < 20; i++)
+        CHECK_STATUS(ferry_engine_dump(engine_of(&members[i % 2]), FERRY_DUMP_JSON, read_dump,
+                                       &has_shown_copies),
+                     FERRY_OK);
     (void)usleep((useconds_t)below(3000));
     for (uint32_t i = 0; i < count; i++) {
         ferry_future *futures[] = {talks[i].send, talks[i].receive};
@@ -417,6 +429,7 @@ static void test_storm(void)
             storm_slowly(members);
         close_members(members);
     }
+    CHECK(has_shown_copies);
 }
 
 /* ---- starved ---- */
