@@ -141,7 +141,8 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     if (fired >= mark)
         return fired;
     if (fry_cuda_slot_of(stream, mark)->is_told != 0) {
-        stream->is_telling = false; /* something in its queue holds the teller up */
+        if (++stream->told_missed == WORDS_MISSED_MAX)
+            stream->is_telling = false; /* something in its queue holds the teller up */
         return mark;
     }
     if (fry_load_acquire(&stream->words[0]) == (uint32_t)stream->fired)
@@ -199,7 +200,7 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_fau
     *status_p = FERRY_OK;
     uint64_t fired = fry_cuda_word_read(stream, stream->fired);
     if (fired != stream->fired)
-        stream->words_missed = 0;
+        stream->words_missed = stream->told_missed = 0;
     else if (fry_load_acquire(&stream->marked) != fired && fry_cuda_dead_by(base) == NULL)
         fired = fry_cuda_stream_is_programs(stream)         ? ask_program(stream)
                 : fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream)

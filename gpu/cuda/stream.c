@@ -19,8 +19,8 @@
  * waits as long as the copy takes; with few hardware queues kernels of the program's would stand
  * behind that, whatever their priority, and words behind the program's waits (bench/results). So
  * there are tellers only where the program has asked for all queues
- * (CUDA_DEVICE_MAX_CONNECTIONS=32). If a teller's word is late all the same, its stream does
- * without from then on.
+ * (CUDA_DEVICE_MAX_CONNECTIONS=32). If a teller's words are late all the same, time after time, its
+ * stream does without from then on.
  *
  * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
  * until something must come behind them. Two or more go to cuMemcpyBatchAsync, which runs them in

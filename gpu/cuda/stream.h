@@ -113,6 +113,7 @@ struct fry_cuda_stream {
     int64_t query_interval_ns;
     fry_cuda_bounce bounce;
     uint32_t words_missed; /* events in a row that fired without a word */
+    uint32_t told_missed;  /* the same of the teller's words */
     struct {
         const fry_stream *stream;
         uint64_t sequence, by; /* waited for, by this operation of its own */

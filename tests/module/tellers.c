@@ -51,7 +51,7 @@ static bool is_told(place *self, size_t size_bytes)
 {
     uint64_t waits = rig_calls("cuStreamWaitEvent"), words = rig_calls("cuStreamWriteValue32");
     fry_event event = copy(self, 0, size_bytes);
-    (void)emu_settle(); /* a word that is late would end the telling */
+    (void)emu_settle(); /* or its event is believed first */
     GIVES(rig_fired(&self->rig, self->in), event.sequence);
     GIVES(rig_calls("cuStreamWriteValue32"), words + 1);
     return rig_calls("cuStreamWaitEvent") == waits + 1;
@@ -136,22 +136,31 @@ static void test_stale(void)
     place_close(&self);
 }
 
-/* The teller's word is late, as when something in its queue holds it up: the event is right. */
+/*
+ * The teller's words are late, as when something in its queue holds it up: the events are right,
+ * and when that has been so for eight times in a row, the stream does without.
+ */
 static void test_late(void)
 {
     place self;
     place_open(&self, 1);
     uint32_t *words = self.inner->words;
-    uint32_t elsewhere[2] = {words[0], words[1]};
-    self.inner->words = elsewhere;
-    fry_event event = copy(&self, 0, LARGE);
-    (void)emu_settle();
-    GIVES(rig_fired(&self.rig, self.in), event.sequence - 1);
-    stepped_clock_step(&self.rig.stepped, MS);
-    GIVES(rig_fired(&self.rig, self.in), event.sequence);
-    GIVES(self.rig.ops->stop(self.rig.backend), FERRY_E_BUSY); /* it may yet come */
-    self.inner->words = words;
-    CHECK(!is_told(&self, LARGE) && !is_told(&self, 1));
+    for (int round = 0; round < 2; round++) {
+        uint32_t elsewhere[2] = {words[0], words[1]};
+        CHECK(self.inner->is_telling);
+        self.inner->words = elsewhere;
+        for (int i = 0; i < 7 + round; i++) {
+            fry_event event = copy(&self, 0, LARGE);
+            (void)emu_settle();
+            GIVES(rig_fired(&self.rig, self.in), event.sequence - 1);
+            stepped_clock_step(&self.rig.stepped, MS);
+            GIVES(rig_fired(&self.rig, self.in), event.sequence);
+        }
+        GIVES(self.rig.ops->stop(self.rig.backend), FERRY_E_BUSY); /* it may yet come */
+        self.inner->words = words;
+        GIVES(is_told(&self, LARGE), round == 0);
+    }
+    CHECK(!self.inner->is_telling && !is_told(&self, 1));
     place_close(&self);
 }
 
