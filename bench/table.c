@@ -99,6 +99,23 @@ static void print_members(const char *title, const json_t *object)
     printf("\n\n");
 }
 
+/* A line of `ferry perf`, which is judged by what stands beside it. */
+static void print_perf(const json_t *object, const char *path)
+{
+    const char *test = get_string(object, "test", path);
+    const json_t *median = json_object_get(object, "latency_median_us");
+    const json_t *limit = json_object_get(object, "limit");
+    printf("- perf: %s of %.0f B, %s by %s: ", test, get_number(object, "size_bytes", path),
+           get_string(object, "device", path), get_string(object, "way", path));
+    if (json_is_number(median))
+        printf("%.2f us", json_number_value(median));
+    else
+        printf("%.3f GB/s", get_number(object, "bytes_per_s", path) / 1e9);
+    if (json_is_string(limit))
+        printf(", %.3f of %s", get_number(object, "ratio", path), json_string_value(limit));
+    printf("\n\n");
+}
+
 static void add_suite(table *table, const json_t *object, const char *path)
 {
     const char *outcome = get_string(object, "outcome", path);
@@ -112,10 +129,13 @@ static void add_object(table *table, const json_t *object, const char *path)
 {
     const json_t *run = json_object_get(object, "run");
     const json_t *demo = json_object_get(object, "demo");
+    const json_t *perf = json_object_get(object, "perf");
     if (json_is_object(run))
         print_members("", run);
     else if (json_is_object(demo))
         print_members("demo: ", demo);
+    else if (json_is_object(perf))
+        print_perf(perf, path);
     else if (json_is_string(json_object_get(object, "suite")))
         add_suite(table, object, path);
     else if (!json_is_string(json_object_get(object, "probe"))) /* ferry_probe has its own table */

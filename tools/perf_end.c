@@ -232,9 +232,10 @@ static int make_engine(perf_end *end)
     ferry_status status = ferry_engine_create(&engine, &end->engine, &error);
     int result = status == FERRY_OK ? 0 : fail_error(end, "creating an engine", status, error);
     ferry_error_release(error);
-    if (!result)
-        end->device = ferry_device_at(end->engine, 0);
-    return result;
+    if (result)
+        return result;
+    end->device = ferry_device_at(end->engine, 0);
+    return perf_end_place(end, options->device);
 }
 
 int perf_end_open(perf_end *end, const perf_options *options, int rank)
@@ -252,6 +253,13 @@ int perf_end_open(perf_end *end, const perf_options *options, int rank)
     if (!result)
         result = join(end);
     return result;
+}
+
+static void release(perf_area *area)
+{
+    ferry_buffer_release(area->buffer);
+    ferry_buffer_release(area->mirror);
+    *area = (perf_area){0};
 }
 
 static void leave(perf_end *end)
@@ -272,8 +280,8 @@ int perf_end_close(perf_end *end, int result)
         leave(end);
     for (size_t i = 0; end->futures && i < 2 * (size_t)PERF_WINDOW_MAX; i++)
         ferry_future_release(end->futures[i]);
-    ferry_buffer_release(end->out.buffer);
-    ferry_buffer_release(end->in.buffer);
+    release(&end->out);
+    release(&end->in);
     if (end->engine) {
         ferry_status status = ferry_engine_shutdown(end->engine, LEAVE_NS);
         if (status != FERRY_OK && !result)
@@ -287,16 +295,41 @@ int perf_end_close(perf_end *end, int result)
 
 /* ---- messages ---- */
 
+int perf_end_place(perf_end *end, const char *device)
+{
+    ferry_error *error = NULL;
+    ferry_device *place = NULL;
+    ferry_status status = ferry_device_open(end->engine, device, NULL, &place, &error);
+    if (status != FERRY_OK) {
+        (void)fail_error(end, "opening a device", status, error);
+        ferry_error_release(error);
+        return EXIT_FAILURE;
+    }
+    if (place != end->place) {
+        release(&end->out);
+        release(&end->in);
+    }
+    end->place = place;
+    return 0;
+}
+
+bool perf_end_is_on_host(const perf_end *end)
+{
+    return ferry_device_lacks(end->place, FERRY_CAN_USE_HOST_POINTERS) == NULL;
+}
+
 int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
 {
     if (area->capacity_bytes >= size_bytes)
         return 0;
-    ferry_buffer_release(area->buffer);
-    *area = (perf_area){0};
-    ferry_status status = ferry_buffer_alloc(end->device, size_bytes, &area->buffer);
+    release(area);
+    ferry_status status = ferry_buffer_alloc(end->place, size_bytes, &area->buffer);
+    if (status == FERRY_OK && !perf_end_is_on_host(end))
+        status =
+            ferry_buffer_alloc_kind(end->device, size_bytes, FERRY_MEMORY_PINNED, &area->mirror);
     if (status != FERRY_OK)
         return fail_error(end, "allocating memory for messages", status, NULL);
-    area->bytes = ferry_buffer_data(area->buffer);
+    area->bytes = ferry_buffer_data(area->mirror ? area->mirror : area->buffer);
     area->capacity_bytes = size_bytes;
     memset(area->bytes, 0, size_bytes);
     return 0;
@@ -305,6 +338,20 @@ int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
 ferry_span perf_end_span(const perf_area *area, size_t offset_bytes, size_t size_bytes)
 {
     return (ferry_span){area->buffer, offset_bytes, size_bytes};
+}
+
+ferry_future *perf_end_upload(perf_end *end, const perf_area *area, size_t offset_bytes,
+                              size_t size_bytes)
+{
+    return ferry_copy(end->engine, perf_end_span(area, offset_bytes, size_bytes),
+                      (ferry_span){area->mirror, offset_bytes, size_bytes}, NULL);
+}
+
+ferry_future *perf_end_download(perf_end *end, const perf_area *area, size_t offset_bytes,
+                                size_t size_bytes)
+{
+    return ferry_copy(end->engine, (ferry_span){area->mirror, offset_bytes, size_bytes},
+                      perf_end_span(area, offset_bytes, size_bytes), NULL);
 }
 
 ferry_future *perf_end_send(perf_end *end, ferry_tag tag, ferry_span span)

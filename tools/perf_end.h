@@ -20,7 +20,8 @@
 
 typedef struct perf_area {
     ferry_buffer *buffer;
-    unsigned char *bytes;
+    ferry_buffer *mirror; /* page-locked, as large, where the CPU can't use the buffer's memory */
+    unsigned char *bytes; /* of the mirror, if there is one */
     size_t capacity_bytes;
 } perf_area;
 
@@ -29,7 +30,8 @@ typedef struct perf_end {
     int rank;
     ferry_peer other;
     ferry_engine *engine;
-    ferry_device *device;
+    ferry_device *device; /* the host's */
+    ferry_device *place;  /* the one of the areas; of the options, then of the steps */
     ferry_group *group;
     ferry_future **futures; /* two rings of PERF_WINDOW_MAX: sends, receives */
     perf_area out, in;
@@ -46,10 +48,22 @@ int perf_end_open(perf_end *end, const perf_options *options, int rank);
 /* Leaves the group, so that the other end hears of it. Returns the result, or what now failed. */
 int perf_end_close(perf_end *end, int result);
 
+/* Moves what perf_end_room gives to a device, by name. */
+int perf_end_place(perf_end *end, const char *device);
+
+/* False: the CPU can't use the memory of that device. */
+bool perf_end_is_on_host(const perf_end *end);
+
 /* Memory of at least so many bytes, with its pages there; what was in it may be gone. */
 int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes);
 
 ferry_span perf_end_span(const perf_area *area, size_t offset_bytes, size_t size_bytes);
+
+/* Copies a part of an area from its mirror, or to it. */
+ferry_future *perf_end_upload(perf_end *end, const perf_area *area, size_t offset_bytes,
+                              size_t size_bytes);
+ferry_future *perf_end_download(perf_end *end, const perf_area *area, size_t offset_bytes,
+                                size_t size_bytes);
 
 ferry_future *perf_end_send(perf_end *end, ferry_tag tag, ferry_span span);
 ferry_future *perf_end_recv(perf_end *end, ferry_tag tag, ferry_span span);

@@ -19,6 +19,10 @@ static const char documentation[] =
     "other end has acknowledged the last. rate: the same, in messages. bi: the sum of both "
     "directions. A message counts when its future is FERRY_OK, which means that it was "
     "received.\n\n"
+    "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went, and "
+    "each line is checked once before it is measured. Beside bw of 1M and more stand its limits: "
+    "the same messages between host memory, and copies between the GPU and page-locked memory, "
+    "d2h and h2d. ratio: of its bandwidth and the lowest of these limits.\n\n"
     "Figures with --check are lower: they include the time to make and check the bytes.\n\n"
     "Exit status: 0 done, 1 something failed or bytes differ, 2 bad options, 128 and the signal's "
     "number when interrupted.";
@@ -39,6 +43,7 @@ enum {
     KEY_BATCH,
     KEY_CHECK,
     KEY_LOOP,
+    KEY_DEVICE,
 };
 
 /* Short names are ucx_perftest's; nixlbench's long names are aliases. */
@@ -63,6 +68,8 @@ static const struct argp_option option_list[] = {
     {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0, "lat, bw, rate, bi, or several with commas (default: all)", 2},
     {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512)", 2},
+    {"device", KEY_DEVICE, "NAME", 0,
+     "Device whose memory both ends use, of the host or a GPU: cuda:0 (default host:0)", 2},
     {"iterations", 'n', "N", 0, "Messages for each line (default: as many as fit the time)", 2},
     {"num_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
     {"warmup", 'w', "N", 0, "Messages before the measured ones (default: some)", 2},
@@ -193,6 +200,13 @@ static void parse_tests(perf_options *options, const struct argp_state *state, c
     }
 }
 
+static const char *parse_device(const struct argp_state *state, const char *text)
+{
+    if (*text == '\0' || strlen(text) >= PERF_DEVICE_BYTES)
+        argp_error(state, "--device is '%s'; it must be like host:0 or cuda:0", text);
+    return text;
+}
+
 static void parse_cpus(perf_options *options, const struct argp_state *state, const char *text)
 {
     char *end = NULL;
@@ -235,6 +249,9 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
     case 'O':
         options->window =
             (uint32_t)parse_number(state, "outstanding", argument, 1, PERF_WINDOW_MAX);
+        return 0;
+    case KEY_DEVICE:
+        options->device = parse_device(state, argument);
         return 0;
     case KEY_TIME:
         options->time_s = parse_seconds(state, "time", argument);
@@ -345,6 +362,7 @@ void perf_options_parse(perf_options *options, int argc, char **argv)
     *options = (perf_options){
         .job = "perf",
         .rank = -1,
+        .device = PERF_DEVICE_HOST,
         .join_s = 60,
         .lease_s = 5,
         .tests = {true, true, true, true},

@@ -15,6 +15,8 @@
 #define PERF_COUNT_MAX ((uint64_t)1 << 32)
 #define PERF_WINDOW_MAX 4096
 #define PERF_SECONDS_MAX 86400
+#define PERF_DEVICE_BYTES 24 /* a device's name, with its end */
+#define PERF_DEVICE_HOST "host:0"
 
 /* What is measured. On the wire, so numbers stay. */
 typedef enum perf_test {
@@ -43,7 +45,8 @@ typedef struct perf_options {
     const char *secret_path; /* NULL: no secret */
     const char *user;        /* of an etcd; NULL: none, as the rest */
     const char *password_path, *ca_path, *certificate_path, *key_path;
-    double join_s; /* how long the other end is waited for */
+    const char *device; /* where messages lie, at both ends */
+    double join_s;      /* how long the other end is waited for */
     double lease_s;
     bool tests[PERF_TEST_COUNT];
     size_t sizes[PERF_SIZES_MAX]; /* in bytes, in the order they are measured */

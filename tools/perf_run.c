@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/perf_run.h"
 
+#include "tools/perf_copies.h"
 #include "tools/perf_stream.h"
 #include "tools/progress_bar.h"
 
@@ -20,6 +21,9 @@
 #define PROBE_FIRST 4 /* 1 for large messages */
 #define PROBE_LARGE_BYTES ((size_t)8 << 20)
 #define PROBE_GROWTH 8
+/* With a GPU, from this size on a line of PERF_BW has its limits beside it, LIMIT_COUNT lines. */
+#define LIMIT_LEAST_BYTES ((size_t)1 << 20)
+#define LIMIT_COUNT 3
 
 static double now_s(void)
 {
@@ -30,6 +34,7 @@ static double now_s(void)
 
 typedef struct driver {
     perf_end *end;
+    bool is_on_gpu;        /* the device of the options */
     ferry_buffer *control; /* a step, and a byte for ready */
     perf_samples samples;
     progress_bar bar;
@@ -169,33 +174,123 @@ static double line_time_s(driver *driver)
     return share_s > least_s ? share_s : least_s;
 }
 
-static int run_line(driver *driver, perf_test test, size_t size_bytes)
+static perf_step begin_line(driver *driver, const perf_line *line, const char *device)
 {
     const perf_options *options = driver->end->options;
     char name[32];
-    (void)snprintf(name, sizeof(name), "%s %zu B", perf_test_names[test], size_bytes);
+    (void)snprintf(name, sizeof(name), "%s %zu B", line->name, line->size_bytes);
     progress_bar_show(&driver->bar, name);
     driver->line_s = line_time_s(driver);
     perf_step step = {.version = PERF_STEP_VERSION,
-                      .test = test,
-                      .size_bytes = size_bytes,
-                      .window = window_of(options, test, size_bytes),
+                      .test = line->test,
+                      .size_bytes = line->size_bytes,
+                      .window = line->window,
                       .is_checked = options->is_checked,
                       .is_batch = options->is_batch};
-    uint64_t iterations = 0;
-    int result = warm_up(driver, &step, &iterations);
+    (void)snprintf(step.device, sizeof(step.device), "%s", device);
+    return step;
+}
+
+/* limit: what could be fastest, in bytes a second, if the line names it. */
+static int end_line(driver *driver, perf_line *line, double limit)
+{
+    /* A turn of `lat` is two messages in turn; a message of `bi` is one each way. */
+    double directions = line->test == PERF_LAT || line->test == PERF_BI ? 2 : 1;
+    line->messages_per_s = (double)line->iterations * directions / line->seconds;
+    line->bytes_per_s = line->messages_per_s * (double)line->size_bytes;
+    line->ratio = line->limit ? line->bytes_per_s / limit : 0;
+    progress_bar_advance(&driver->bar);
+    if (driver->bar.shown && isatty(STDOUT_FILENO) == 1)
+        fputs("\r\033[K", stderr); /* the line replaces the bar */
+    return perf_report_line(driver->end->options, line);
+}
+
+/* Whether bytes arrive at all, in each place of the messages. */
+static int check_once(driver *driver, perf_step step)
+{
+    perf_samples none = {0};
+    double seconds = 0;
+    step.is_checked = 1;
+    step.iterations = step.window;
+    return run_step(driver, &step, &none, &seconds);
+}
+
+static int measure(driver *driver, perf_line *line, const char *device)
+{
+    perf_step step = begin_line(driver, line, device);
+    int result = line->device && !step.is_checked ? check_once(driver, step) : 0;
+    if (!result)
+        result = warm_up(driver, &step, &line->iterations);
     if (result)
         return result;
-    step.iterations = iterations;
+    step.iterations = line->iterations;
     driver->samples.count = 0;
-    perf_line line = {
-        .test = test, .size_bytes = size_bytes, .iterations = iterations, .window = step.window};
-    result = run_step(driver, &step, &driver->samples, &line.seconds);
-    sum_up(&driver->samples, &line);
-    progress_bar_advance(&driver->bar);
-    if (!result && driver->bar.shown && isatty(STDOUT_FILENO) == 1)
-        fputs("\r\033[K", stderr); /* the line replaces the bar */
-    return result ? result : perf_report_line(options, &line);
+    result = run_step(driver, &step, &driver->samples, &line->seconds);
+    sum_up(&driver->samples, line);
+    return result;
+}
+
+/* ---- beside messages of GPU memory ---- */
+
+static size_t limits_of(const driver *driver, perf_test test, size_t size_bytes)
+{
+    bool is_wanted = driver->is_on_gpu && test == PERF_BW && size_bytes >= LIMIT_LEAST_BYTES;
+    return is_wanted ? LIMIT_COUNT : 0;
+}
+
+static int measure_copies(driver *driver, perf_line *line)
+{
+    perf_step step = begin_line(driver, line, driver->end->options->device);
+    step.number = driver->number++;
+    step.iterations = driver->end->options->iterations;
+    bool is_out = strcmp(line->name, "d2h") == 0;
+    return perf_copies_run(driver->end, &step, is_out ? PERF_FROM_GPU : PERF_TO_GPU, driver->line_s,
+                           &line->iterations, &line->seconds);
+}
+
+/* Names the slowest of the limits in the line, and gives its bandwidth. */
+static int run_limits(driver *driver, perf_line *line, double *bytes_per_s_p)
+{
+    const char *device = driver->end->options->device;
+    perf_line limits[LIMIT_COUNT] = {
+        {.name = line->name, .device = PERF_DEVICE_HOST, .way = "ucx"},
+        {.name = "d2h", .device = device, .way = "copy"},
+        {.name = "h2d", .device = device, .way = "copy"},
+    };
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        perf_line *limit = &limits[i];
+        limit->test = line->test;
+        limit->size_bytes = line->size_bytes;
+        limit->window = line->window;
+        int result = i == 0 ? measure(driver, limit, limit->device) : measure_copies(driver, limit);
+        if (!result)
+            result = end_line(driver, limit, 0);
+        if (result)
+            return result;
+        if (i > 0 && limit->bytes_per_s >= *bytes_per_s_p)
+            continue;
+        line->limit = i == 0 ? limit->way : limit->name;
+        *bytes_per_s_p = limit->bytes_per_s;
+    }
+    return 0;
+}
+
+static int run_line(driver *driver, perf_test test, size_t size_bytes)
+{
+    const perf_options *options = driver->end->options;
+    perf_line line = {.test = test,
+                      .name = perf_test_names[test],
+                      .size_bytes = size_bytes,
+                      .window = window_of(options, test, size_bytes)};
+    if (driver->is_on_gpu) {
+        line.device = options->device;
+        line.way = "staging";
+    }
+    double limit = 0;
+    int result = limits_of(driver, test, size_bytes) > 0 ? run_limits(driver, &line, &limit) : 0;
+    if (!result)
+        result = measure(driver, &line, options->device);
+    return result ? result : end_line(driver, &line, limit);
 }
 
 static size_t default_sizes(perf_test test, size_t *sizes)
@@ -227,8 +322,11 @@ static int run_all(driver *driver)
     const perf_options *options = driver->end->options;
     size_t sizes[PERF_SIZES_MAX];
     size_t lines = 0;
-    for (int test = 0; test < PERF_TEST_COUNT; test++)
-        lines += sizes_of(options, (perf_test)test, sizes);
+    for (int test = 0; test < PERF_TEST_COUNT; test++) {
+        size_t count = sizes_of(options, (perf_test)test, sizes);
+        for (size_t i = 0; i < count; i++)
+            lines += 1 + limits_of(driver, (perf_test)test, sizes[i]);
+    }
     driver->lines = lines;
     driver->least_s = LEAST_SHARE * options->time_s / (double)lines;
     driver->end_s = now_s() + options->time_s;
@@ -246,7 +344,7 @@ static int run_all(driver *driver)
 int perf_run_driver(perf_end *end)
 {
     static const perf_step last = {.version = PERF_STEP_VERSION};
-    driver driver = {.end = end};
+    driver driver = {.end = end, .is_on_gpu = !perf_end_is_on_host(end)};
     driver.samples.values_s = calloc(PERF_SAMPLES_MAX + 1, sizeof(double));
     if (!driver.samples.values_s) {
         fputs("ferry: out of memory\n", stderr);
@@ -268,7 +366,7 @@ static bool is_possible(const perf_step *step)
 {
     return step->version == PERF_STEP_VERSION && step->test < PERF_TEST_COUNT &&
            step->size_bytes > 0 && step->size_bytes <= PERF_SIZE_MAX_BYTES && step->window > 0 &&
-           step->window <= PERF_WINDOW_MAX &&
+           step->window <= PERF_WINDOW_MAX && memchr(step->device, 0, sizeof(step->device)) &&
            step->size_bytes <= PERF_SIZE_MAX_BYTES / step->window;
 }
 

@@ -8,11 +8,18 @@
 /* What one line of the report tells. */
 typedef struct perf_line {
     perf_test test;
+    const char *name; /* of the test, or "d2h", "h2d": copies, as PERF_BW */
     size_t size_bytes;
     uint64_t iterations; /* messages, of one direction */
     uint32_t window;
     double seconds;
     double latency_s[3]; /* PERF_LAT: least, median, 99th percentile */
+    double messages_per_s;
+    double bytes_per_s;
+    const char *device; /* NULL, as the rest: there are host messages alone */
+    const char *way;    /* of the bytes */
+    const char *limit;  /* what could be fastest of all; NULL: it was not measured */
+    double ratio;       /* of the limit's bandwidth */
 } perf_line;
 
 /* Rank 0: runs all that the options name, and prints it. */

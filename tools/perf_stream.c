@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/perf_stream.h"
 
+#include "tools/perf_bytes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,36 +13,6 @@ static double now_s(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* ---- bytes that show their message and step ---- */
-
-static uint64_t word_of(uint32_t step, uint64_t message, int rank, size_t index)
-{
-    uint64_t word = ((uint64_t)step << 33 ^ message << 1 ^ (uint64_t)rank) + index;
-    return word * UINT64_C(0x9e3779b97f4a7c15) ^ word >> 29;
-}
-
-static void fill(unsigned char *bytes, size_t size_bytes, uint32_t step, uint64_t message, int rank)
-{
-    for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
-        uint64_t word = word_of(step, message, rank, at);
-        size_t rest = size_bytes - at;
-        memcpy(bytes + at, &word, rest < sizeof(word) ? rest : sizeof(word));
-    }
-}
-
-/* The position of the first wrong byte; size_bytes: none. */
-static size_t find_wrong(const unsigned char *bytes, size_t size_bytes, uint32_t step,
-                         uint64_t message, int rank)
-{
-    for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
-        uint64_t word = word_of(step, message, rank, at);
-        size_t rest = size_bytes - at;
-        if (memcmp(bytes + at, &word, rest < sizeof(word) ? rest : sizeof(word)) != 0)
-            return at;
-    }
-    return size_bytes;
 }
 
 /* ---- one direction of a step, at one end ---- */
@@ -64,9 +36,13 @@ static ferry_span slot_span(const stream *stream, uint64_t message)
 static void prepare(const stream *stream, uint64_t message)
 {
     ferry_span span = slot_span(stream, message);
-    if (stream->is_send && stream->step->is_checked)
-        fill(stream->area->bytes + span.offset_bytes, span.size_bytes, stream->step->number,
-             message, stream->end->rank);
+    if (!stream->is_send || !stream->step->is_checked)
+        return;
+    perf_bytes_fill(stream->area->bytes + span.offset_bytes, span.size_bytes,
+                    (perf_mark){stream->step->number, message, stream->end->rank});
+    if (stream->area->mirror) /* the message comes behind it, and fails if it does */
+        ferry_future_release(
+            perf_end_upload(stream->end, stream->area, span.offset_bytes, span.size_bytes));
 }
 
 static int check(const stream *stream, uint64_t message)
@@ -74,8 +50,17 @@ static int check(const stream *stream, uint64_t message)
     if (stream->is_send || !stream->step->is_checked)
         return 0;
     ferry_span span = slot_span(stream, message);
-    size_t wrong = find_wrong(stream->area->bytes + span.offset_bytes, span.size_bytes,
-                              stream->step->number, message, (int)stream->end->other);
+    if (stream->area->mirror) {
+        int result = perf_end_finish(
+            stream->end,
+            perf_end_download(stream->end, stream->area, span.offset_bytes, span.size_bytes),
+            "copying a message to the host");
+        if (result)
+            return result;
+    }
+    size_t wrong =
+        perf_bytes_find_wrong(stream->area->bytes + span.offset_bytes, span.size_bytes,
+                              (perf_mark){stream->step->number, message, (int)stream->end->other});
     if (wrong == span.size_bytes)
         return 0;
     fprintf(stderr, "ferry: rank %d: message %llu of %zu bytes differs near byte %zu\n",
@@ -256,8 +241,8 @@ static int run_streams(perf_end *end, const perf_step *step)
 int perf_stream_prepare(perf_end *end, const perf_step *step)
 {
     size_t bytes = step->size_bytes * step->window;
-    int result = 0;
-    if (step->test == PERF_LAT || step->test == PERF_BI || end->rank == 0)
+    int result = perf_end_place(end, step->device);
+    if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank == 0))
         result = perf_end_room(end, &end->out, bytes);
     if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank != 0))
         result = perf_end_room(end, &end->in, bytes);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/perf_copies.h"
+
+#include "tools/perf_bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* All slots to the GPU and back again. */
+static int check(perf_end *end, const perf_step *step)
+{
+    perf_area *area = &end->out;
+    size_t bytes = step->size_bytes * step->window;
+    perf_mark mark = {.step = step->number, .rank = end->rank};
+    perf_mark other = {.step = step->number, .message = 1, .rank = end->rank};
+    perf_bytes_fill(area->bytes, bytes, mark);
+    int result = perf_end_finish(end, perf_end_upload(end, area, 0, bytes), "copying to the GPU");
+    if (result)
+        return result;
+    perf_bytes_fill(area->bytes, bytes, other);
+    result = perf_end_finish(end, perf_end_download(end, area, 0, bytes), "copying from the GPU");
+    if (result)
+        return result;
+    size_t wrong = perf_bytes_find_wrong(area->bytes, bytes, mark);
+    if (wrong == bytes)
+        return 0;
+    fprintf(stderr, "ferry: rank %d: %zu copied bytes differ near byte %zu\n", end->rank, bytes,
+            wrong);
+    return EXIT_FAILURE;
+}
+
+static ferry_future *begin_one(perf_end *end, const perf_step *step, perf_copy_way way,
+                               uint64_t copy)
+{
+    size_t offset = (size_t)(copy % step->window) * step->size_bytes;
+    return way == PERF_TO_GPU ? perf_end_upload(end, &end->out, offset, step->size_bytes)
+                              : perf_end_download(end, &end->out, offset, step->size_bytes);
+}
+
+static int finish(perf_end *end, ferry_future **future_p)
+{
+    ferry_future *future = *future_p;
+    *future_p = NULL;
+    return perf_end_finish(end, future, "copying");
+}
+
+int perf_copies_run(perf_end *end, const perf_step *step, perf_copy_way way, double time_s,
+                    uint64_t *count_p, double *seconds_p)
+{
+    int result = perf_stream_prepare(end, step);
+    if (!result)
+        result = check(end, step);
+    uint64_t begun = 0;
+    uint64_t ended = 0;
+    double begin_s = now_s();
+    while (!result) {
+        bool is_enough =
+            step->iterations ? begun == step->iterations : begun > 0 && now_s() - begin_s >= time_s;
+        if (is_enough && ended == begun)
+            break;
+        if (is_enough || begun - ended == step->window)
+            result = finish(end, &end->futures[ended++ % step->window]);
+        if (!is_enough && !result) {
+            end->futures[begun % step->window] = begin_one(end, step, way, begun);
+            begun++;
+        }
+    }
+    *count_p = ended;
+    *seconds_p = now_s() - begin_s;
+    return result;
+}
