@@ -37,9 +37,9 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
 static bool run_errands(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
-    fry_lanes_flush(engine);
     if (engine->members != NULL)
-        engine->members_flush(turn);
+        engine->members_flush(turn); /* may issue copies */
+    fry_lanes_flush(engine);
     engine->has_errands = engine->stop_graph;
     return turn->wake || (engine->stop_graph && !turn->is_loop);
 }

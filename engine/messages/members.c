@@ -65,6 +65,7 @@
 #include "engine/messages/members.h"
 
 #include "engine/engine.h"
+#include "engine/graph/lane.h"
 #include "engine/graph/node.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
@@ -409,6 +410,8 @@ bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
     size_t done = 0;
     for (int i = 0; i < ROUNDS_PER_LOOK && done == 0; i++) {
         done = look_once(&turn, members);
+        if (fry_unlikely(members->stages.copying != 0))
+            done += fry_lanes_poll(&turn); /* the message may wait for such a copy */
         if (fry_load_relaxed(&engine->inbox.top) != NULL || fry_future_is_resolved(future))
             break;
     }

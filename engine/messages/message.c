@@ -36,6 +36,8 @@
 
 #include <stdio.h>
 
+#define STAGE_ROUNDS 4 /* of steps at the end of a turn; then it is the loop's turn */
+
 /* ---- slots ---- */
 
 static void give(fry_turn *turn, fry_transfer *transfer)
@@ -333,9 +335,20 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     start(turn, node);
 }
 
+/* What the steps of chunks have left is the loop's: chunks are to be made, or it went on too long.
+ */
+static void run_stages(fry_turn *turn, fry_members *members)
+{
+    for (int i = 0; i < STAGE_ROUNDS && fry_stages_run(turn, members) > 0; i++)
+        ;
+    turn->wake = turn->wake || (!turn->is_loop && fry_stages_have_work(&members->stages));
+}
+
 void fry_messages_flush(fry_turn *turn)
 {
     fry_members *members = turn->engine->members;
+    if (fry_unlikely(fry_stages_have_work(&members->stages)))
+        run_stages(turn, members);
     while (members->gathered != NULL) {
         fry_route *route = members->gathered;
         members->gathered = route->gathered_next;
@@ -343,8 +356,6 @@ void fry_messages_flush(fry_turn *turn)
         fry_peer_flush(fry_route_made_peer(route), turn);
         fry_route_launched(turn, route);
     }
-    if (!turn->is_loop && fry_stages_have_work(&members->stages))
-        turn->wake = true;
 }
 
 static void failed(fry_turn *turn, fry_node *node, bool is_under_way)

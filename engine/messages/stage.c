@@ -6,7 +6,9 @@
  *   in    a piece is to be had ─► chunk ─► it comes into the chunk ─► copy to the device ─► free
  *
  * The peer (net/peer/) says when, the lanes copy, and this file hands out chunks and brings each to
- * its next step. All of that is done by the loop; who finds something to do wakes it.
+ * its next step. Whoever has the baton does that before giving it back (fry_messages_flush); a
+ * thread that waits for messages looks at copies that are under way, too. Only chunks are made by
+ * the loop, and until then it is woken.
  *
  * Why it can't come to a standstill. A chunk that goes out is held from the copy until the other
  * end has the bytes. The other end asks only for what it has a place for, so both end by
@@ -265,6 +267,7 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     op->stand.lane = fry_lane_between(op->dst, op->src, op->size_bytes);
     stage->state = FRY_STAGE_COPYING;
     transfer->copies++;
+    stages->copying++;
     fry_live_enter(turn->engine, node);
     fry_live_stamp(turn, node);
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
@@ -347,7 +350,7 @@ static void step(fry_turn *turn, fry_members *members, fry_stage *stage)
 static void wait_for_chunk(fry_turn *turn, fry_slice *slice, fry_stage_way way)
 {
     TAILQ_INSERT_TAIL(&stages_of(slice)->waiting[way], slice, owners);
-    turn->wake = true;
+    turn->engine->has_errands = true;
 }
 
 void fry_stage_serve(void *turn, fry_slice *slice)
@@ -366,7 +369,7 @@ void fry_stage_landed(void *arg, fry_slice *slice)
     fry_stage *stage = slice->owner;
     stage->state = FRY_STAGE_DUE;
     fry_queue_push(&stages_of(slice)->due, &stage->link);
-    turn->wake = true;
+    turn->engine->has_errands = true;
 }
 
 void fry_stage_over(void *arg, fry_slice *slice)
@@ -382,7 +385,7 @@ void fry_stage_over(void *arg, fry_slice *slice)
     stage->slice = NULL;
     if (stage->state == FRY_STAGE_HELD) {
         give(stages, stage);
-        turn->wake = true;
+        turn->engine->has_errands = true;
     }
 }
 
@@ -392,7 +395,7 @@ void fry_stage_fetch(fry_turn *turn, fry_transfer *transfer)
 {
     transfer->flags |= FRY_TRANSFER_FETCHING;
     TAILQ_INSERT_TAIL(&stages_for(transfer)->small, transfer, small);
-    turn->wake = true;
+    turn->engine->has_errands = true;
 }
 
 void fry_stage_forget(fry_turn *turn, fry_transfer *transfer)
@@ -402,7 +405,7 @@ void fry_stage_forget(fry_turn *turn, fry_transfer *transfer)
         TAILQ_REMOVE(&stages->small, transfer, small);
     } else {
         give(stages, transfer->chunk);
-        turn->wake = true;
+        turn->engine->has_errands = true;
     }
     transfer->flags &= (uint8_t)~FRY_TRANSFER_STAGES;
 }
@@ -414,7 +417,7 @@ void fry_stage_left(void *turn, fry_message *message)
         fry_stage_forget(turn, transfer);
 }
 
-/* ---- the loop ---- */
+/* ---- steps ---- */
 
 bool fry_stages_have_work(const fry_stages *stages)
 {
@@ -493,7 +496,7 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
 {
     fry_stages *stages = &members->stages;
     size_t done = 0;
-    if (fry_unlikely(stages->all == NULL))
+    if (fry_unlikely(stages->all == NULL) && turn->is_loop)
         done += want_chunks(turn, stages);
     if (stages->all == NULL)
         return done;
@@ -537,12 +540,14 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
     fail(turn, transfer, &fault);
 }
 
-/* The copy is over: the loop does the rest. */
+/* The copy is over: the end of the turn does the rest. */
 static void freed(ferry_engine *engine, fry_node *node)
 {
+    fry_stages *stages = &engine->members->stages;
     fry_stage *stage = stage_of(node);
     stage->state = FRY_STAGE_COPIED;
-    fry_queue_push(&engine->members->stages.due, &stage->link);
+    stages->copying--;
+    fry_queue_push(&stages->due, &stage->link);
     engine->has_errands = true;
 }
 

@@ -28,8 +28,9 @@ typedef struct fry_stages {
     TAILQ_HEAD(, fry_slice) waiting[FRY_STAGE_WAYS]; /* pieces that have no chunk yet */
     TAILQ_HEAD(, fry_transfer) small;                /* likewise, small sends */
     fry_queue free[FRY_STAGE_WAYS];                  /* chunks */
-    fry_queue due;                                   /* chunks with a next step for the loop */
+    fry_queue due;                                   /* chunks with a next step */
     fry_stage *all;                                  /* NULL: not made yet */
+    uint32_t copying;                                /* chunks whose copies are under way */
 
     /* The role. */
     fry_device *from; /* chunks are to be made, by this device */
@@ -60,10 +61,10 @@ void fry_stage_wants_place(void *turn, fry_slice *slice);
 void fry_stage_landed(void *turn, fry_slice *slice);
 void fry_stage_over(void *turn, fry_slice *slice);
 
-/* Whether the loop has something to do here; with the baton. */
+/* Whether there is something to do here; with the baton. */
 bool fry_stages_have_work(const fry_stages *stages);
 
-/* Does it: the role and the baton. Returns how much. */
+/* Does it, with the baton; the loop has the role, too, and wants chunks. Returns how much. */
 size_t fry_stages_run(fry_turn *turn, fry_members *members);
 
 /* Makes the chunks, if they are wanted: the role, without the baton. Returns how much was done. */

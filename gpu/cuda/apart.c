@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each form of copy is made once, because the driver may load code at its first use. Then the trial
- * puts a *gate* on a main stream: a wait for a number in host memory, with a copy behind it. A
+ * puts a *gate* on a main stream: a wait for a number in host memory, with a copy behind it. Each
  * parked stream gets a copy of the same direction, and writes a number when it is done. A number
  * that comes while the gate is shut has passed it: that stream shares no queue with the main one. A
  * stream whose number does not come is tried again with more patience, and in the end counts as
  * sharing: a slow machine costs a stream its use, but nothing hangs. The opposite case (a parked
  * stream that waits delays a main one) needs no trial, because sharing is mutual. Each direction is
  * tried, because a parked stream takes copies of all directions, which have queues of their own.
- *
- * The parked streams are tried one after the other. When four were tried at once, on an H200, a
- * program's stream and a parked one that waited for each other took 3 us longer each time, for as
- * long as the process lived; with one, or without a trial, they did not (bench/results).
  *
  * Why nothing hangs. While the gate is shut, a driver call of the trial may wait for a thread of
  * the program that is inside a call that waits for all work on the GPU (one that frees memory), and
@@ -55,9 +51,10 @@ typedef struct trial {
     uint32_t state;  /* atomic; 2n + 1 while the gate of round n is shut, else even; or ENDED */
     uint32_t voided; /* atomic; the round whose gate the keeper opened */
     uint32_t round;
-    CUdeviceptr gpu; /* a place for each stream's copy, and its target within */
-    uint64_t apart;  /* bits: the parked streams that have passed all gates so far */
-    bool is_stray;   /* a stream may still touch the memory */
+    CUdeviceptr gpu;  /* a place for each stream's copy, and its target within */
+    uint64_t apart;   /* bits: the parked streams that have passed all gates so far */
+    uint64_t touched; /* bits: the parked streams used in this round */
+    bool is_stray;    /* a stream may still touch the memory */
     CUresult result;
     const char *call;
 } trial;
@@ -153,7 +150,7 @@ static CUresult issue_copy(trial *self, fry_cuda_stream *stream, fry_cuda_direct
                                          CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
-static CUresult issue(trial *self, fry_cuda_direction direction, fry_cuda_stream *parked)
+static CUresult issue(trial *self, fry_cuda_direction direction, uint64_t tried)
 {
     fry_cuda_device *device = self->device;
     self->call = "cuStreamWaitValue32";
@@ -162,7 +159,23 @@ static CUresult issue(trial *self, fry_cuda_direction direction, fry_cuda_stream
                                      self->round, CU_STREAM_WAIT_VALUE_GEQ);
     if (result == CUDA_SUCCESS)
         result = issue_copy(self, &device->streams[direction], direction);
-    return result == CUDA_SUCCESS ? issue_copy(self, parked, direction) : result;
+    for (uint32_t i = 0; i < device->parked_count && result == CUDA_SUCCESS; i++) {
+        if ((tried >> i & 1) == 0)
+            continue;
+        self->touched |= (uint64_t)1 << i;
+        result = issue_copy(self, &fry_cuda_parked(device)[i], direction);
+    }
+    return result;
+}
+
+static uint64_t passed(const trial *self)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < self->device->parked_count; i++) {
+        if (fry_load_acquire(number_of(self, &fry_cuda_parked(self->device)[i])) == self->round)
+            bits |= (uint64_t)1 << i;
+    }
+    return bits & self->touched;
 }
 
 static void nap(void)
@@ -170,11 +183,20 @@ static void nap(void)
     (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-/* Whether the stream's number comes in that time. */
-static bool number_comes(const trial *self, const fry_cuda_stream *stream, int64_t time_ns)
+/* Returns the numbers that come in that time. */
+static uint64_t look(const trial *self, int64_t time_ns)
 {
-    const uint32_t *number = number_of(self, stream);
     const int64_t until_ns = fry_clock_monotonic_ns() + time_ns;
+    uint64_t bits;
+    while ((bits = passed(self)) != self->touched && fry_clock_monotonic_ns() < until_ns)
+        nap();
+    return bits;
+}
+
+static bool main_is_done(const trial *self, fry_cuda_direction direction)
+{
+    const uint32_t *number = number_of(self, &self->device->streams[direction]);
+    const int64_t until_ns = fry_clock_monotonic_ns() + LAST_NUMBER_NS;
     while (fry_load_acquire(number) != self->round) {
         if (fry_clock_monotonic_ns() >= until_ns)
             return false;
@@ -184,28 +206,33 @@ static bool number_comes(const trial *self, const fry_cuda_stream *stream, int64
 }
 
 /* With the gate open: waits until nothing of the round touches the memory; else sets is_stray. */
-static void settle(trial *self, const fry_cuda_stream *main, const fry_cuda_stream *parked,
-                   bool is_whole)
+static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
 {
-    if (is_whole && number_comes(self, main, LAST_NUMBER_NS) &&
-        number_comes(self, parked, LAST_NUMBER_NS))
+    fry_cuda_device *device = self->device;
+    if (is_whole && main_is_done(self, direction) && look(self, LAST_NUMBER_NS) == self->touched)
         return;
-    bool is_done = fry_cuda.cuStreamSynchronize(main->native) == CUDA_SUCCESS;
-    is_done = fry_cuda.cuStreamSynchronize(parked->native) == CUDA_SUCCESS && is_done;
+    bool is_done = fry_cuda.cuStreamSynchronize(device->streams[direction].native) == CUDA_SUCCESS;
+    for (uint32_t i = 0; i < device->parked_count; i++) {
+        if (self->touched >> i & 1)
+            is_done =
+                fry_cuda.cuStreamSynchronize(fry_cuda_parked(device)[i].native) == CUDA_SUCCESS &&
+                is_done;
+    }
     self->is_stray = self->is_stray || !is_done || is_whole;
 }
 
-/* *has_passed_p: whether the parked stream was seen to pass. */
-static CUresult try_once(trial *self, fry_cuda_direction direction, fry_cuda_stream *parked,
-                         int64_t time_ns, bool *has_passed_p)
+/* *passed_p: the streams of `tried` that were seen to pass. */
+static CUresult try_once(trial *self, fry_cuda_direction direction, uint64_t tried, int64_t time_ns,
+                         uint64_t *passed_p)
 {
+    self->touched = 0;
     shut_gate(self);
-    CUresult result = issue(self, direction, parked);
-    *has_passed_p = result == CUDA_SUCCESS && number_comes(self, parked, time_ns);
+    CUresult result = issue(self, direction, tried);
+    *passed_p = result == CUDA_SUCCESS ? look(self, time_ns) : 0;
     if (is_void(self))
-        *has_passed_p = false;
+        *passed_p = 0;
     open_gate(self);
-    settle(self, &self->device->streams[direction], parked, result == CUDA_SUCCESS);
+    settle(self, direction, result == CUDA_SUCCESS);
     if (result == CUDA_SUCCESS && self->is_stray) {
         self->call = "a number that cuStreamWriteValue32 was to write";
         result = CUDA_ERROR_NOT_SUPPORTED;
@@ -274,15 +301,15 @@ static CUresult load_forms(trial *self)
 
 /* --- the trial --- */
 
-static CUresult try_stream(trial *self, fry_cuda_direction direction, uint32_t i)
+static CUresult try_direction(trial *self, fry_cuda_direction direction)
 {
-    bool has_passed = false;
+    uint64_t left = self->apart, now;
     size_t again = 0, voids = 0;
-    while (!has_passed && again < sizeof patience_ns / sizeof *patience_ns) {
-        CUresult result = try_once(self, direction, &fry_cuda_parked(self->device)[i],
-                                   patience_ns[again], &has_passed);
+    while (left != 0 && again < sizeof patience_ns / sizeof *patience_ns) {
+        CUresult result = try_once(self, direction, left, patience_ns[again], &now);
         if (result != CUDA_SUCCESS)
             return result;
+        left &= ~now;
         if (!is_void(self)) {
             again++;
         } else if (++voids == VOID_MOST) {
@@ -290,19 +317,8 @@ static CUresult try_stream(trial *self, fry_cuda_direction direction, uint32_t i
             return CUDA_ERROR_NOT_READY;
         }
     }
-    if (!has_passed)
-        self->apart &= ~((uint64_t)1 << i);
+    self->apart &= ~left;
     return CUDA_SUCCESS;
-}
-
-static CUresult try_direction(trial *self, fry_cuda_direction direction)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = 0; i < self->device->parked_count && result == CUDA_SUCCESS; i++) {
-        if ((self->apart >> i & 1) != 0)
-            result = try_stream(self, direction, i);
-    }
-    return result;
 }
 
 static void give_memory(const trial *self)

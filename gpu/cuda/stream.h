@@ -58,7 +58,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 #define FRY_CUDA_MARKS 512 /* with events: a power of two, more than there is room for */
 
 /* Events of a stream that are made with it; further ones are made when first needed. */
-#define FRY_CUDA_EVENTS_AHEAD 12
+#define FRY_CUDA_EVENTS_AHEAD 16
 
 #define FRY_CUDA_WAITED 16 /* streams for which a stream remembers how far it has waited */
 
