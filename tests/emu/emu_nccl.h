@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An emulated NCCL 2.28.3: libnccl.so.2 beside the emulated driver, on whose streams it runs
- * (emu.h). Ranks are threads of one process, or processes of one machine. It shows logic, never
- * speed.
+ * (emu.h). nccl-2.28.9/libnccl.so.2 is of that version, and has ncclCommRevoke besides, which ends
+ * this rank's kernels and leaves a communicator that can only be destroyed. Ranks are threads of
+ * one process, or processes of one machine. It shows logic, never speed.
  *
  * WHAT IS EMULATED. Communicators (blocking or not), groups, ncclSend, ncclRecv, and ncclAllReduce
  * (sums of float, double, int32, uint8) as somebody else's collective.
@@ -30,12 +31,12 @@
  * that was finalised, aborted or destroyed; a stream that is gone when the group comes to it. The
  * driver itself catches memory that is freed and operations in no order.
  *
- * NOT THERE: other collectives, splitting and shrinking, ncclCommRevoke (2.28.3 has none), groups
- * in captures, the device memory that communicators take, the calls that wait while one is made.
- * Of several ranks' deadlocks emu_nccl_standing tells only where all are in this process.
+ * NOT THERE: other collectives, splitting and shrinking, groups in captures, the device memory that
+ * communicators take, the calls that wait while one is made. Of several ranks' deadlocks
+ * emu_nccl_standing tells only where all are in this process.
  *
  * THE ENVIRONMENT, read when the library is loaded:
- *   FERRY_EMU_NCCL_VERSION=n    what ncclGetVersion says; 22803
+ *   FERRY_EMU_NCCL_VERSION=n    what ncclGetVersion says, if not the truth
  *   FERRY_EMU_NCCL_RESIDENT=n   emu_nccl_resident
  *   FERRY_EMU_SCRIPT            also has, for this library:
  *     fail NAME NTH RESULT      emu_nccl_fail_call; NAME begins with nccl

@@ -14,11 +14,22 @@ if(nccl_version LESS 22700)
     return()
 endif()
 
-ferry_emu_library(emu_nccl nccl 2 ${CMAKE_CURRENT_SOURCE_DIR}/nccl.map ${nccl_sources})
-# Its header does not say what is exported: the version script alone does.
-set_target_properties(emu_nccl PROPERTIES C_VISIBILITY_PRESET default)
-target_include_directories(emu_nccl SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
-target_link_libraries(emu_nccl PRIVATE emu_cuda)
+# One as the H200 had it, and one of the first version that has ncclCommRevoke.
+list(REMOVE_ITEM nccl_sources ${CMAKE_CURRENT_SOURCE_DIR}/nccl_revoke.c)
+function(ferry_emu_nccl target)
+    ferry_emu_library(${target} nccl 2 ${CMAKE_CURRENT_SOURCE_DIR}/nccl.map ${nccl_sources} ${ARGN})
+    # Its header does not say what is exported: the version script alone does.
+    set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET default)
+    target_include_directories(${target} SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
+    target_link_libraries(${target} PRIVATE emu_cuda)
+endfunction()
+ferry_emu_nccl(emu_nccl)
+if(NOT nccl_version LESS 22809)
+    ferry_emu_nccl(emu_nccl_revoke nccl_revoke.c)
+    set_target_properties(emu_nccl_revoke PROPERTIES LIBRARY_OUTPUT_DIRECTORY lib/nccl-2.28.9
+        BUILD_RPATH "\$ORIGIN/..")
+    target_compile_definitions(emu_nccl_revoke PRIVATE EMU_NCCL_VERSION=22809)
+endif()
 
 function(ferry_emu_nccl_program name)
     ferry_emu_program(${name} emu_nccl emu_cuda)
@@ -53,3 +64,11 @@ ferry_emu_faults(nccl_faults misuse sizes self_sizes threads aborted aborted_twi
     finalised stream)
 ferry_emu_faults(nccl_faults freed freed past_the_end free_beside)
 ferry_emu_faults(nccl_faults unordered beside event_at_once overlap)
+
+# The same program as the others, with the other library before them.
+if(TARGET emu_nccl_revoke)
+    set(lib ${CMAKE_CURRENT_BINARY_DIR}/lib)
+    add_dependencies(emu_nccl_tour emu_nccl_revoke)
+    ferry_emu_test(nccl_tour.revoke COMMAND env LD_LIBRARY_PATH=${lib}/nccl-2.28.9:${lib}
+        $<TARGET_FILE:emu_nccl_tour> revoke)
+endif()

@@ -77,8 +77,7 @@ static bool is_comm(const struct ncclComm *comm)
     return comm != NULL && other != NULL;
 }
 
-/* One that is not gone; else the result, noted. */
-static ncclResult_t find(ncclComm_t comm, const char *name)
+ncclResult_t emu_nccl_comm_find(ncclComm_t comm, const char *name)
 {
     if (!is_comm(comm))
         return emu_nccl_error(NULL, ncclInvalidArgument, "%s: not a communicator", name);
@@ -90,7 +89,7 @@ static ncclResult_t find(ncclComm_t comm, const char *name)
 ncclResult_t emu_nccl_comm_enter(ncclComm_t comm, const char *name)
 {
     const uint64_t me = emu_outside_thread();
-    const ncclResult_t result = find(comm, name);
+    const ncclResult_t result = emu_nccl_comm_find(comm, name);
 
     if (result != ncclSuccess)
         return result;
@@ -98,6 +97,8 @@ ncclResult_t emu_nccl_comm_enter(ncclComm_t comm, const char *name)
         return misuse(comm, ncclInvalidUsage, name, "another thread is using");
     if (comm->is_finalised)
         return misuse(comm, ncclInvalidArgument, name, "was finalised");
+    if (comm->is_revoked)
+        return emu_nccl_error(comm, ncclInvalidUsage, "%s after ncclCommRevoke", name);
     if (comm->state != ncclSuccess)
         return emu_nccl_error(comm,
                               comm->state == ncclInProgress ? ncclInvalidArgument : comm->state,
@@ -235,7 +236,8 @@ bool emu_nccl_comms_are_busy(void)
 {
     for (const struct ncclComm *comm = comms; comm != NULL; comm = comm->next) {
         if ((comm->is_making && emu_nccl_region_is_full(comm->region) && !emu_nccl_is_held()) ||
-            (comm->is_working && !emu_nccl_is_held()) || (comm->is_flushing && comm->kernels == 0))
+            (comm->is_working && !emu_nccl_is_held()) ||
+            (comm->is_flushing && (comm->kernels == 0 || atomic_load(&comm->is_aborted))))
             return true;
     }
     return false;
@@ -285,7 +287,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state_p)
 
     if (result != ncclSuccess)
         return result;
-    result = find(comm, "ncclCommGetAsyncError");
+    result = emu_nccl_comm_find(comm, "ncclCommGetAsyncError");
     if (result == ncclSuccess && state_p == NULL)
         result = emu_nccl_error(comm, ncclInvalidArgument, "no place for it");
     if (result != ncclSuccess)
@@ -313,7 +315,7 @@ static ncclResult_t ask(emu_nccl_call call, const char *name, ncclComm_t comm, s
 
     if (result != ncclSuccess)
         return result;
-    result = find(comm, name);
+    result = emu_nccl_comm_find(comm, name);
     if (result == ncclSuccess && value_p == NULL)
         result = emu_nccl_error(comm, ncclInvalidArgument, "no place for it");
     else if (result == ncclSuccess && comm->is_making)
@@ -346,7 +348,7 @@ ncclResult_t emu_nccl_fail_comm(ncclComm_t comm, ncclResult_t result)
     ncclResult_t found;
 
     emu_outside_lock();
-    found = find(comm, "emu_nccl_fail_comm");
+    found = emu_nccl_comm_find(comm, "emu_nccl_fail_comm");
     if (found == ncclSuccess) {
         comm->state = emu_nccl_error(comm, result, "an error, as it was told to");
         atomic_store(&comm->is_stuck, true);
@@ -427,7 +429,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 
     if (result != ncclSuccess)
         return result;
-    result = find(comm, "ncclCommAbort");
+    result = emu_nccl_comm_find(comm, "ncclCommAbort");
     if (result == ncclSuccess)
         emu_nccl_comm_end(comm, EMU_NCCL_ABORTED);
     return emu_nccl_leave(result);
@@ -439,9 +441,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
     if (result != ncclSuccess)
         return result;
-    result = find(comm, "ncclCommDestroy");
-    if (result == ncclSuccess && comm->owner != 0 && comm->owner != emu_outside_thread())
-        result = misuse(comm, ncclInvalidUsage, "ncclCommDestroy", "another thread is using");
+    result = emu_nccl_comm_find(comm, "ncclCommDestroy");
+    if (result == ncclSuccess && comm->owner != 0)
+        result = misuse(comm, ncclInvalidUsage, "ncclCommDestroy", "a call or an open group has");
     if (result != ncclSuccess)
         return emu_nccl_leave(result);
     while ((comm->is_making || comm->is_working) && !emu_outside_is_ending())

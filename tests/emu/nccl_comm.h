@@ -19,6 +19,7 @@ struct ncclComm {
     struct ncclComm *next; /* of all */
     bool is_gone;          /* aborted or destroyed */
     bool is_finalised;
+    bool is_revoked;
     bool is_blocking;
     bool is_making;   /* a thread waits for the others */
     bool is_working;  /* a thread has a group of it to launch */
@@ -55,6 +56,8 @@ void emu_nccl_comm_end(ncclComm_t comm, emu_nccl_presence presence);
 void emu_nccl_comm_hold(ncclComm_t comm); /* with the lock */
 void emu_nccl_comm_drop(ncclComm_t comm); /* with the lock */
 
+/* Whether it is one that is not gone; else the result, noted. With the lock. */
+ncclResult_t emu_nccl_comm_find(ncclComm_t comm, const char *name);
 /*
  * The call has the communicator: it is one, not gone, no other thread's, ready. Otherwise the
  * result, which is noted. With the lock.

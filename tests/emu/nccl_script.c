@@ -10,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#define VERSION 22803
+#ifndef EMU_NCCL_VERSION
+#define EMU_NCCL_VERSION 22803
+#endif
 #define DELAY_NS 100000
 
 typedef struct plan {
@@ -24,7 +26,7 @@ static plan plans[EMU_NCCL_CALL_COUNT];
 static int64_t delay_ns = DELAY_NS;
 static unsigned resident_most, kernel_fails_in;
 static ncclResult_t kernel_fails_with;
-static int version = VERSION;
+static int version = EMU_NCCL_VERSION;
 
 static const char *const names[EMU_NCCL_CALL_COUNT] = {
 #define NAME(name) #name,

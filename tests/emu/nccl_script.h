@@ -15,6 +15,7 @@
     X(ncclCommInitRankConfig)                                                                      \
     X(ncclCommInitAll)                                                                             \
     X(ncclCommFinalize)                                                                            \
+    X(ncclCommRevoke)                                                                              \
     X(ncclCommDestroy)                                                                             \
     X(ncclCommAbort)                                                                               \
     X(ncclCommGetAsyncError)                                                                       \

@@ -394,6 +394,31 @@ static void run_script(void)
     OK(ncclCommDestroy(next.comms[0]));
 }
 
+/* With 2.28.9: this side's kernels end, the communicator is whole enough to be destroyed. */
+static void run_revoke(void)
+{
+    int version;
+    end mine = open_end(0);
+    clique both = join(2, devices, false);
+    ncclResult_t (*revoke)(ncclComm_t, int);
+    void *symbol = dlsym(RTLD_DEFAULT, "ncclCommRevoke");
+    OK(ncclGetVersion(&version));
+    GIVES(version, 22809);
+    CHECK(symbol != NULL);
+    memcpy(&revoke, &symbol, sizeof symbol); /* ISO C has no cast for it */
+    GIVES(recv_bytes(mine.dst, BYTES, 1, both.comms[0], mine.stream), ncclInProgress);
+    OK(settle(both.comms[0]));
+    GIVES(standing(), 1);
+    GIVES(revoke(both.comms[0], 1), ncclInvalidArgument);
+    GIVES(revoke(both.comms[0], 0), ncclInProgress);
+    OK(settle(both.comms[0]));
+    OK(cuStreamSynchronize(mine.stream));
+    GIVES(recv_bytes(mine.dst, BYTES, 1, both.comms[0], mine.stream), ncclInvalidUsage);
+    GIVES(ncclCommFinalize(both.comms[0]), ncclInvalidUsage);
+    OK(ncclCommDestroy(both.comms[0]));
+    OK(ncclCommAbort(both.comms[1]));
+}
+
 /* The environment has: fail ncclSend 1 3; nccl_error 1 6; nccl_delay 0. */
 static void run_environment(void)
 {
@@ -503,6 +528,7 @@ int main(int argc, char **argv)
         {"alone", run_alone},
         {"one_device", run_one_device},
         {"script", run_script},
+        {"revoke", run_revoke},
         {"environment", run_environment},
         {"process_leaves", run_process_leaves},
         {"process_killed", run_process_killed},
