@@ -135,8 +135,8 @@ void emu_release_engines(void);
 
 /*
  * Waits until no stream has an operation under way, or one that could begin; what is held, hangs,
- * or waits for such does not count, nor does a kernel of NCCL whose other end has not begun. Returns
- * emu_counters.operations.
+ * or waits for such does not count, nor does a kernel of NCCL whose other end has not begun.
+ * Returns emu_counters.operations.
  */
 uint64_t emu_settle(void);
 
