@@ -4,7 +4,7 @@
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDA_INCLUDE_DIR})
 mark_as_advanced(NCCL_INCLUDE_DIR)
 set(nccl_version 0)
-if(NCCL_INCLUDE_DIR AND EXISTS ${CUDA_INCLUDE_DIR}/cuda_runtime.h)
+if(EXISTS ${NCCL_INCLUDE_DIR}/nccl.h AND EXISTS ${CUDA_INCLUDE_DIR}/cuda_runtime.h)
     file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h nccl_version
         REGEX "^#define NCCL_VERSION_CODE [0-9]+$")
     string(REGEX REPLACE "[^0-9]" "" nccl_version "0${nccl_version}")
