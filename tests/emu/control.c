@@ -25,14 +25,11 @@ void emu_release(void)
     emu_unlock();
 }
 
-/* Whether it has something to do that nothing keeps it from. With the lock. */
-static bool is_busy(CUstream stream)
+bool emu_stream_is_next(CUstream stream)
 {
     const emu_operation *const head = TAILQ_FIRST(&stream->queue);
 
-    if (stream->running != NULL)
-        return true;
-    if (head == NULL || emu.held || stream->held || stream->hung ||
+    if (stream->running != NULL || head == NULL || emu.held || stream->held || stream->hung ||
         emu_context_error(stream->context) != CUDA_SUCCESS)
         return false;
     for (size_t i = 0; i < head->wait_count; i++) {
@@ -44,8 +41,19 @@ static bool is_busy(CUstream stream)
     return emu_channel_lets(head);
 }
 
+/* Whether it has something to do that nothing keeps it from. With the lock. */
+static bool is_busy(CUstream stream)
+{
+    const emu_operation *const head = TAILQ_FIRST(&stream->queue);
+
+    if (stream->running != NULL)
+        return stream->running->stands == NULL || !stream->running->stands(stream->running);
+    return emu_stream_is_next(stream) && (head->gate == NULL || head->gate(head));
+}
+
 static bool is_any_busy(void)
 {
+    const uint64_t steps = emu_outside_steps();
     CUcontext context;
     CUstream stream;
 
@@ -55,7 +63,8 @@ static bool is_any_busy(void)
                 return true;
         }
     }
-    return false;
+    /* A step of one may be what another, that has been looked at, has stood for. */
+    return emu_outside_is_busy() || steps != emu_outside_steps();
 }
 
 uint64_t emu_settle(void)
@@ -80,7 +89,7 @@ static void with_stream(CUstream handle, void (*change)(CUstream stream))
     emu_lock();
     if (emu_stream_find(handle, &stream) == CUDA_SUCCESS) {
         change(stream);
-        pthread_cond_signal(&stream->work);
+        emu_streams_wake(NULL); /* others may have stood behind it for a slot */
     }
     emu_unlock();
 }

@@ -249,6 +249,13 @@ struct emu_operation {
     void (*complete)(emu_operation *operation);
     /* NULL, or frees what `data` holds, with the lock; whether it ran or never will. */
     void (*release)(emu_operation *operation);
+    /*
+     * outside.c's, NULL elsewhere; all with the lock: whether it may begin once nothing else keeps
+     * it from that; it begins; whether it is under way, and can't go on by itself.
+     */
+    bool (*gate)(const emu_operation *operation);
+    void (*begin)(emu_operation *operation);
+    bool (*stands)(const emu_operation *operation);
     void *data; /* the operation's own, freed with it */
 
     emu_direction direction; /* of a copy, for the timing model */
@@ -301,6 +308,16 @@ CUresult emu_wait_for_context(CUcontext context);
 CUresult emu_context_drain(CUcontext context);
 /* Whether a test holds what the context has to do: that ends when the test says so. */
 bool emu_context_is_held(CUcontext context);
+
+/* Whether nothing keeps the stream's head from beginning but its gate. With the lock. */
+bool emu_stream_is_next(CUstream stream);
+
+/* ---- Outside (outside.c) -------------------------------------------------------------------- */
+
+/* Changes whenever a kernel of outside has gone on. */
+uint64_t emu_outside_steps(void);
+/* Whether the library outside has something to do. With the lock. */
+bool emu_outside_is_busy(void);
 
 /* Whether a kernel that is under way should give up: the device is lost, or the process ends. */
 bool emu_operation_stopped(const emu_operation *operation);

@@ -76,6 +76,7 @@
  *     operation NTH RESULT       emu_fail_operation
  *     lose ORDINAL RESULT        emu_lose_device
  *     memory ORDINAL BYTES       emu_set_memory_limit
+ *   and what emu_nccl.h says of the emulated NCCL.
  *
  * Programs find the functions below with dlsym, so that they also run where there is a real driver.
  * All of them: any thread, except functions that streams run; none blocks but emu_lose_device.
@@ -134,7 +135,8 @@ void emu_release_engines(void);
 
 /*
  * Waits until no stream has an operation under way, or one that could begin; what is held, hangs,
- * or waits for such does not count. Returns emu_counters.operations.
+ * or waits for such does not count, nor does a kernel of NCCL whose other end has not begun.
+ * Returns emu_counters.operations.
  */
 uint64_t emu_settle(void);
 

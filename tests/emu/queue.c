@@ -245,7 +245,7 @@ static bool may_begin(CUstream stream, const emu_operation *operation)
         waiter_link(&stream->awaits, wait->stream, wait->sequence);
         return false;
     }
-    return emu_channel_lets(operation);
+    return emu_channel_lets(operation) && (operation->gate == NULL || operation->gate(operation));
 }
 
 /* Now and then gives others the time that this operation would have begun with. */
@@ -318,6 +318,8 @@ static void run_head(CUstream stream, emu_operation *operation)
     CUresult result = operation->fails_with;
 
     emu_channel_begin(operation);
+    if (operation->begin != NULL)
+        operation->begin(operation);
     if (result == CUDA_SUCCESS && operation->run != NULL &&
         emu_check_allocated(operation, stream, true))
         result = run(stream, operation);
