@@ -507,8 +507,12 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
         step(turn, members, FRY_CONTAINER(item, fry_stage, link));
         done++;
     }
-    while (give_out_small(turn, stages) | give_out(turn, stages, FRY_STAGE_OUT)) /* in turns */
-        done++;
+    bool goes_on = true;
+    while (goes_on) { /* in turns */
+        goes_on = give_out_small(turn, stages);
+        goes_on = give_out(turn, stages, FRY_STAGE_OUT) || goes_on;
+        done += goes_on;
+    }
     while (give_out(turn, stages, FRY_STAGE_IN))
         done++;
     return done;

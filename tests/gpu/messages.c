@@ -355,7 +355,7 @@ static void test_waiting(void)
 static void send_behind(member members[MEMBERS])
 {
     member *sender = &members[0];
-    gpu_gate gate = gpu_gate_open(sender->at.ordinals[0], sender->at.gpus[0]);
+    gpu_gate gate = gpu_gate_open(0, sender->at.gpus[0]);
     OWN_BUFFER *from = gpu_buffer(sender->at.gpus[0], 2 * MIB + 5, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *into = gpu_buffer(members[1].at.gpus[1], 2 * MIB + 5, FERRY_MEMORY_DEFAULT);
     write_to(sender, ferry_buffer_span(from), 3);
