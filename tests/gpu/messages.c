@@ -10,6 +10,7 @@
  * - behind: a send that waits for the program's own stream.
  * - storm: cancels and deadlines at random on either side; what ends well is whole, what does not
  * is poisoned, and in the end everything is quiet.
+ * - shown: a dump shows the copies of pieces (emulator).
  * - starved: no page-locked memory: the messages fail and say so.
  * - shutdown: of an engine in the midst of it, while the other one has its messages failed.
  * - refused, lost: copies that the driver refuses, and a GPU that is lost (emulator).
@@ -32,7 +33,6 @@ typedef struct member {
 } member;
 
 static uint64_t random_state = 1;
-static bool has_shown_copies;    /* a dump of an engine that sends and receives */
 static uint32_t window_messages; /* of the members that are opened next */
 static ferry_loop_mode loop_mode;
 
@@ -420,10 +420,11 @@ static void storm_once(member members[MEMBERS], size_t count)
         begin_talk(&talks[i], members, i % 2, i % 5 == 0 ? i % 2 : 1 - i % 2, i / 4,
                    1 + below(sizes[below(4)]), &send, &receive);
     }
+    bool has_copy = false;
     for (int i = 0; i < 20; i++)
-        CHECK_STATUS(ferry_engine_dump(engine_of(&members[i % 2]), FERRY_DUMP_JSON, read_dump,
-                                       &has_shown_copies),
-                     FERRY_OK);
+        CHECK_STATUS(
+            ferry_engine_dump(engine_of(&members[i % 2]), FERRY_DUMP_JSON, read_dump, &has_copy),
+            FERRY_OK);
     (void)usleep((useconds_t)below(3000));
     for (uint32_t i = 0; i < count; i++) {
         ferry_future *futures[] = {talks[i].send, talks[i].receive};
@@ -468,7 +469,41 @@ static void test_storm(void)
             storm_slowly(members);
         close_members(members);
     }
-    CHECK(has_shown_copies);
+}
+
+/* ---- shown ---- */
+
+/* The emulator keeps the copies from ending, until a dump shows one. */
+static void send_shown(member members[MEMBERS], bool is_held)
+{
+    OWN_BUFFER *from = gpu_buffer(members[0].at.gpus[0], 2 * MIB, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into = gpu_buffer(members[1].at.host, 2 * MIB, FERRY_MEMORY_DEFAULT);
+    bool has_copy = !is_held;
+    write_to(&members[0], ferry_buffer_span(from), 5);
+    if (is_held)
+        EMU(emu_hold)();
+    ferry_future *send = ferry_send(members[0].group, 1, 1, ferry_buffer_span(from), NULL);
+    ferry_future *receive = ferry_recv(members[1].group, 0, 1, ferry_buffer_span(into), NULL);
+    while (!has_copy)
+        CHECK_STATUS(
+            ferry_engine_dump(engine_of(&members[0]), FERRY_DUMP_JSON, read_dump, &has_copy),
+            FERRY_OK);
+    if (is_held)
+        EMU(emu_release)();
+    CHECK_STATUS(gpu_end(send), FERRY_OK);
+    CHECK_STATUS(gpu_end(receive), FERRY_OK);
+}
+
+static void test_shown(void)
+{
+    member members[MEMBERS];
+    if (EMU(emu_hold) == NULL)
+        return;
+    gpu_watch("a dump of copies of pieces", 60);
+    open_members(members, 0);
+    send_shown(members, false); /* makes the chunks */
+    send_shown(members, true);
+    close_members(members);
 }
 
 /* ---- starved ---- */
@@ -605,10 +640,10 @@ int main(int argc, char **argv)
         const char *name;
         void (*fn)(void);
     } tests[] = {
-        {"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
-        {"steady", test_steady},   {"waiting", test_waiting},   {"behind", test_behind},
-        {"storm", test_storm},     {"starved", test_starved},   {"shutdown", test_shutdown},
-        {"refused", test_refused}, {"lost", test_lost}};
+        {"mixes", test_mixes},       {"embedded", test_embedded}, {"crowd", test_crowd},
+        {"steady", test_steady},     {"waiting", test_waiting},   {"behind", test_behind},
+        {"storm", test_storm},       {"shown", test_shown},       {"starved", test_starved},
+        {"shutdown", test_shutdown}, {"refused", test_refused},   {"lost", test_lost}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
