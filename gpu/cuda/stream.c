@@ -92,11 +92,16 @@ ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
     return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+/* Whether it is for copies from or to the host, and has words. */
 static bool is_to_have_teller(const fry_cuda_stream *stream)
 {
-    bool is_main =
-        stream->stream.kind == FRY_STREAM_MAIN || stream->stream.kind == FRY_STREAM_SPARE;
-    return is_main && stream->words != NULL && device_of(stream)->has_tellers;
+    fry_cuda_device *device = device_of(stream);
+    size_t direction = FRY_CUDA_ON_DEVICE;
+    if (stream->stream.kind == FRY_STREAM_MAIN)
+        direction = (size_t)(stream - device->streams);
+    else if (stream->stream.kind == FRY_STREAM_SPARE)
+        direction = (size_t)(stream - fry_cuda_spares(device)) / FRY_CUDA_SPARE_COUNT;
+    return direction != FRY_CUDA_ON_DEVICE && stream->words != NULL && device->has_tellers;
 }
 
 static CUresult make_stream(CUstream *native_p, int priority)

@@ -23,6 +23,8 @@ static void place_open(place *self, uint64_t first)
     rig_open(&self->rig);
     fry_device *device = rig_device(&self->rig, "cuda:0", FERRY_COMPLETION_WORDS);
     self->in = rig_main(device, FRY_CUDA_FROM_HOST);
+    CHECK(fry_cuda_stream_of(rig_main(device, FRY_CUDA_TO_HOST))->teller != NULL);
+    CHECK(fry_cuda_stream_of(rig_main(device, FRY_CUDA_ON_DEVICE))->teller == NULL);
     self->inner = fry_cuda_stream_of(self->in);
     CHECK(self->inner->teller != NULL && self->inner->is_telling);
     fry_cuda_stream_start_at(self->inner, first);
