@@ -67,7 +67,7 @@ static const failing_call calls[] = {
     {"cuCtxEnablePeerAccess", AT_OPENING | AT_COPIES | UNSEEN},
     {"cuThreadExchangeStreamCaptureMode",
      IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
-    {"cuStreamCreateWithPriority", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS},
+    {"cuStreamCreateWithPriority", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN},
     {"cuStreamDestroy", UNSEEN},
     {"cuStreamQuery", AT_COPIES | UNSEEN},
     {"cuStreamSynchronize", IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | UNSEEN},
