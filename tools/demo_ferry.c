@@ -12,17 +12,23 @@ static ferry_status call_step(void *arg)
     return FERRY_OK;
 }
 
+ferry_future *demo_ferry_move(demo_plan *plan, const demo_step *step,
+                              const ferry_op_options *options)
+{
+    const demo_part *part = &plan->part;
+    if (step->kind == DEMO_STEP_SEND)
+        return ferry_send(part->group, (ferry_peer)part->rank + 1, DEMO_TAG, step->in, options);
+    if (step->kind == DEMO_STEP_RECV)
+        return ferry_recv(part->group, (ferry_peer)part->rank - 1, DEMO_TAG, step->out, options);
+    return ferry_copy(plan->engine, step->out, step->in, options);
+}
+
 static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_step *step)
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = step->label;
-    const demo_part *part = &plan->part;
-    if (step->kind == DEMO_STEP_SEND)
-        return ferry_send(part->group, (ferry_peer)part->rank + 1, DEMO_TAG, step->in, &options);
-    if (step->kind == DEMO_STEP_RECV)
-        return ferry_recv(part->group, (ferry_peer)part->rank - 1, DEMO_TAG, step->out, &options);
     if (step->kind != DEMO_STEP_LAYER)
-        return ferry_copy(plan->engine, step->out, step->in, &options);
+        return demo_ferry_move(plan, step, &options);
     const ferry_access accesses[] = {
         {step->weights, FERRY_READ},
         {step->in, FERRY_READ},

@@ -22,6 +22,13 @@
  */
 int demo_ferry_run(demo_plan *plan, demo_executor *executor, double *seconds_p);
 
+/*
+ * Submits the step, which is no layer: a copy, or a message to or from the process that has the
+ * neighbouring stage. The caller releases the future.
+ */
+ferry_future *demo_ferry_move(demo_plan *plan, const demo_step *step,
+                              const ferry_op_options *options);
+
 /* Tells of a future that has failed, with its label and cause, and returns an exit status; else 0.
  */
 int demo_ferry_check(ferry_future *future, const char *label);

@@ -15,10 +15,10 @@
 static demo_cuda_stream stream_of(const demo_step *step)
 {
     static const demo_cuda_stream streams[] = {
-        [DEMO_STEP_LAYER] = DEMO_CUDA_COMPUTE,
-        [DEMO_STEP_FROM_HOST] = DEMO_CUDA_FROM_HOST,
-        [DEMO_STEP_TO_HOST] = DEMO_CUDA_TO_HOST,
-        [DEMO_STEP_ACROSS] = DEMO_CUDA_ACROSS,
+        [DEMO_STEP_LAYER] = DEMO_CUDA_COMPUTE,   [DEMO_STEP_FROM_HOST] = DEMO_CUDA_FROM_HOST,
+        [DEMO_STEP_TO_HOST] = DEMO_CUDA_TO_HOST, [DEMO_STEP_ACROSS] = DEMO_CUDA_ACROSS,
+        [DEMO_STEP_SEND] = DEMO_CUDA_TO_HOST, /* alone: from and to page-locked memory */
+        [DEMO_STEP_RECV] = DEMO_CUDA_FROM_HOST,
     };
     return streams[step->kind];
 }
@@ -207,7 +207,7 @@ int demo_gpu_control(demo_plan *plan, double *seconds_p)
 typedef struct gpu_run {
     demo_plan *plan;
     step_needs *needs;
-    ferry_future **futures; /* of a copy the copy's, of a layer its event's */
+    ferry_future **futures; /* of a copy or message its own, of a layer its event's */
 } gpu_run;
 
 static int fail_status(const demo_step *step, const char *what, ferry_status status)
@@ -217,15 +217,24 @@ static int fail_status(const demo_step *step, const char *what, ferry_status sta
     return EXIT_FAILURE;
 }
 
+static bool is_message(const demo_step *step)
+{
+    return step->kind == DEMO_STEP_SEND || step->kind == DEMO_STEP_RECV;
+}
+
 /*
  * Makes the stage's compute stream wait for the copy. If another thread is at work on the graph,
- * the copy may not be in a stream yet.
+ * the copy may not be in a stream yet. No stream can wait for a message: this thread does.
  */
 static int follow_copy(gpu_run *run, const demo_step *step, size_t need)
 {
     if (need == NONE || run->plan->steps[need].kind == DEMO_STEP_LAYER)
         return 0; /* the same stream orders it */
     ferry_future *copy = run->futures[need];
+    if (is_message(&run->plan->steps[need])) {
+        (void)ferry_future_wait(copy, -1);
+        return demo_ferry_check(copy, run->plan->steps[need].label);
+    }
     ferry_device *place = run->plan->places[step->stage];
     void *stream = demo_cuda_native_stream(run->plan->cuda, step->stage, DEMO_CUDA_COMPUTE);
     ferry_status status = ferry_future_stream_wait(copy, place, stream);
@@ -262,7 +271,8 @@ static int submit_layer(gpu_run *run, size_t index)
     return status == FERRY_OK ? 0 : fail_status(step, "defining what it writes", status);
 }
 
-/* Submits a copy after the layer that read what it overwrites; ferry finds the other edges. */
+/* Submits a copy or message after the layer that read what it overwrites; ferry finds the other
+ * edges. */
 static void submit_copy(gpu_run *run, size_t index)
 {
     demo_plan *plan = run->plan;
@@ -274,7 +284,7 @@ static void submit_copy(gpu_run *run, size_t index)
         options.after = &run->futures[before];
         options.after_count = 1;
     }
-    run->futures[index] = ferry_copy(plan->engine, step->out, step->in, &options);
+    run->futures[index] = demo_ferry_move(plan, step, &options);
 }
 
 /* As many ticks ahead as on hosts, for the same reason. */

@@ -81,8 +81,8 @@ static void check(const struct argp_state *state, const demo_options *options)
     if (options->processes > options->stages)
         argp_error(state, "--processes is %zu; it must be at most --stages, %zu",
                    options->processes, options->stages);
-    if (options->processes > 1 && (options->is_cuda || options->trace_path))
-        argp_error(state, "--%s takes one process", options->is_cuda ? "device cuda" : "trace");
+    if (options->processes > 1 && options->trace_path)
+        argp_error(state, "--trace takes one process");
     size_t needed_bytes =
         options->processes * demo_options_memory_bytes(options, options->rows ? options->rows : 1);
     if (needed_bytes > DEMO_MEMORY_MAX_BYTES)

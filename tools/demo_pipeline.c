@@ -79,10 +79,13 @@ static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
     };
     demo_plan *plan = rounds->plan;
     progress_bar_show(&rounds->bar, ways[way].name);
-    /* Two bare threads without an order have no output; streams and events by hand have. */
+    /*
+     * Two bare threads without an order have no output; streams and events by hand have. A process
+     * alone has none, since what it should get from another does not come.
+     */
     bool is_whole = plan->part.count == 0;
-    bool has_output = (way == DEMO_WAY_SERIAL && is_whole) || way == DEMO_WAY_FERRY ||
-                      (way == DEMO_WAY_CONTROL && plan->cuda);
+    bool has_order = way == DEMO_WAY_SERIAL || (way == DEMO_WAY_CONTROL && plan->cuda);
+    bool has_output = way == DEMO_WAY_FERRY || (has_order && is_whole);
     int result = has_output ? demo_plan_poison(plan) : demo_plan_prime(plan);
     if (!result)
         result = demo_part_meet(&plan->part);

@@ -121,7 +121,7 @@ static int make_activations(demo_plan *plan, const unsigned char *bytes, size_t 
     if (!result)
         result = allocate(plan, plan->home, all_bytes, &buffers->output);
     if (!result)
-        result = allocate(plan, plan->home, size_bytes, &buffers->aside);
+        result = allocate(plan, plan->home, 2 * size_bytes, &buffers->aside);
     if (!result)
         result = allocate_pairs(plan, size_bytes, buffers->in);
     if (!result)
@@ -190,12 +190,12 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     const demo_step across = {.kind = DEMO_STEP_ACROSS, .stage = stage, .tick = tick};
     const demo_step send = {.kind = DEMO_STEP_SEND, .stage = stage, .tick = tick};
     const demo_step recv = {.kind = DEMO_STEP_RECV, .stage = stage, .tick = tick};
-    ferry_span aside = ferry_buffer_span(buffers->aside);
     if (layer == 0 && stage == 0)
         add_copy(plan, from_host, "input", micro_batch + 1, stage_in,
                  micro_batch_span(plan, buffers->input, micro_batch));
     else if (layer == 0 && stage == plan->part.first)
-        add_copy(plan, recv, "receive", micro_batch + 1, stage_in, aside);
+        add_copy(plan, recv, "receive", micro_batch + 1, stage_in,
+                 micro_batch_span(plan, buffers->aside, 0));
     else if (layer == 0)
         add_copy(plan, across, "activations", micro_batch + 1, stage_in,
                  ferry_buffer_span(buffers->out[turn - 2]));
@@ -227,7 +227,8 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
         add_copy(plan, to_host, "output", micro_batch + 1,
                  micro_batch_span(plan, buffers->output, micro_batch), stage_out);
     else if (is_last && stage + 1 == plan->part.end)
-        add_copy(plan, send, "send", micro_batch + 1, aside, stage_out);
+        add_copy(plan, send, "send", micro_batch + 1, micro_batch_span(plan, buffers->aside, 1),
+                 stage_out);
 }
 
 static int make_steps(demo_plan *plan)

@@ -49,7 +49,8 @@ typedef struct demo_buffers {
     ferry_buffer **in; /* two a stage */
     ferry_buffer **hidden;
     ferry_buffer **out;
-    ferry_buffer *aside; /* stands for another process where there is none */
+    ferry_buffer *aside; /* stands for other processes where there are none: the one before, then
+                            the next one */
     ferry_buffer **all;  /* every buffer once: what is released */
     size_t count;
 } demo_buffers;

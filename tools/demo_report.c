@@ -54,10 +54,13 @@ static void print_table(const demo_plan *plan, const demo_result *result)
     print_row("serial_s", way_s[DEMO_WAY_SERIAL],
               is_cuda ? "both in program order, each waited for"
                       : "both in program order, on one thread");
-    print_row("control_s", way_s[DEMO_WAY_CONTROL],
-              is_cuda ? "the pipeline by hand, with the same streams and an event a step"
-                      : "both at once on two bare threads, no dependencies: the most that can "
-                        "overlap here");
+    print_row(
+        "control_s", way_s[DEMO_WAY_CONTROL],
+        is_cuda && options->processes > 1
+            ? "each process's stages by hand at once, with streams and events, and no messages"
+        : is_cuda ? "the pipeline by hand, with the same streams and an event a step"
+                  : "both at once on two bare threads, no dependencies: the most that can "
+                    "overlap here");
     print_row("ideal_s", ideal_s(result), "the larger of compute_s and copy_s");
     print_row("ferry_s", way_s[DEMO_WAY_FERRY], "the pipeline through ferry");
     print_row("efficiency", efficiency(result), "control_s / ferry_s");
