@@ -217,24 +217,25 @@ static int fail_status(const demo_step *step, const char *what, ferry_status sta
     return EXIT_FAILURE;
 }
 
-static bool is_message(const demo_step *step)
+static int finish_message(ferry_future *message, const demo_step *step)
 {
-    return step->kind == DEMO_STEP_SEND || step->kind == DEMO_STEP_RECV;
+    (void)ferry_future_wait(message, -1);
+    return demo_ferry_check(message, step->label);
 }
 
 /*
  * Makes the stage's compute stream wait for the copy. If another thread is at work on the graph,
- * the copy may not be in a stream yet. No stream can wait for a message: this thread does.
+ * the copy may not be in a stream yet. A receive is there once its bytes are on their way to the
+ * GPU. No stream can wait for a send, or for a receive that failed: this thread does.
  */
 static int follow_copy(gpu_run *run, const demo_step *step, size_t need)
 {
     if (need == NONE || run->plan->steps[need].kind == DEMO_STEP_LAYER)
         return 0; /* the same stream orders it */
+    const demo_step *needed = &run->plan->steps[need];
     ferry_future *copy = run->futures[need];
-    if (is_message(&run->plan->steps[need])) {
-        (void)ferry_future_wait(copy, -1);
-        return demo_ferry_check(copy, run->plan->steps[need].label);
-    }
+    if (needed->kind == DEMO_STEP_SEND)
+        return finish_message(copy, needed);
     ferry_device *place = run->plan->places[step->stage];
     void *stream = demo_cuda_native_stream(run->plan->cuda, step->stage, DEMO_CUDA_COMPUTE);
     ferry_status status = ferry_future_stream_wait(copy, place, stream);
@@ -244,6 +245,8 @@ static int follow_copy(gpu_run *run, const demo_step *step, size_t need)
         ferry_future_release(issued);
         status = ferry_future_stream_wait(copy, place, stream);
     }
+    if (status == FERRY_E_UNSUPPORTED && needed->kind == DEMO_STEP_RECV)
+        return finish_message(copy, needed);
     return status == FERRY_OK ? 0 : fail_status(step, "making its stream wait", status);
 }
 

@@ -16,9 +16,9 @@ static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry
     ferry_status status = fry_engine_check_open(engine);
     if (status != FERRY_OK)
         return status;
-    if (size_bytes == 0 || size_bytes > PTRDIFF_MAX) {
+    if (size_bytes == 0 || size_bytes > FRY_BUFFER_BYTES_MAX) {
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                     "a buffer of %zu bytes is refused: the size is 0 or above PTRDIFF_MAX",
+                     "a buffer of %zu bytes is refused: the size is 0 or above 2^48 - 1",
                      size_bytes);
         return FERRY_E_INVALID;
     }

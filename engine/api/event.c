@@ -180,6 +180,31 @@ ferry_future *ferry_event_wrap(ferry_device *device, void *native_event, void *n
 
 /* ---- the program's streams wait for ferry ---- */
 
+static ferry_status event_at(fry_stand stand, const fry_device *device, fry_event *event_p)
+{
+    fry_stream *stream = stand.lane->stream;
+    if (stream->device->ops != device->ops)
+        return FERRY_E_UNSUPPORTED;
+    *event_p = (fry_event){stream, stand.sequence};
+    return FERRY_OK;
+}
+
+/*
+ * The same for a receive into a device's memory, which is not quiet. It gets its place once, after
+ * it is ISSUED: the sequence number last (fry_graph_lands). One that failed without a place may
+ * yet be written by its peer.
+ */
+static ferry_status find_landing(const ferry_future *future, const fry_device *device,
+                                 fry_event *event_p)
+{
+    const fry_node *node = fry_node_of(future);
+    fry_stand stand = {.sequence = fry_load_acquire(&node->op.message.stand.sequence)};
+    if (stand.sequence == 0)
+        return fry_future_is_resolved(future) ? FERRY_E_UNSUPPORTED : FERRY_E_NOT_ISSUED;
+    stand.lane = node->op.message.stand.lane;
+    return event_at(stand, device, event_p);
+}
+
 /*
  * Finds the event that a stream of the device must wait for. event_p->stream is NULL if there is
  * nothing to wait for.
@@ -201,6 +226,8 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     uint8_t state = fry_load_acquire(&node->state);
     if (state == FRY_NODE_QUIET)
         return FERRY_OK;
+    if (node->kind == FERRY_OP_RECV && node->op.message.is_staged)
+        return find_landing(future, device, event_p);
     if (!fry_node_is_on_stream(node))
         return fry_future_is_resolved(future) &&
                        !fry_kind_has(node, FRY_KIND_ENDS_OUTSIDE | FRY_KIND_OF_OTHERS)
@@ -216,11 +243,7 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     fry_stand stand = node->op.stand;
     if (stand.lane == NULL || stand.sequence == 0)
         return fry_future_is_resolved(future) ? FERRY_OK : FERRY_E_NOT_ISSUED;
-    fry_stream *stream = stand.lane->stream;
-    if (stream->device->ops != device->ops)
-        return FERRY_E_UNSUPPORTED;
-    *event_p = (fry_event){stream, stand.sequence};
-    return FERRY_OK;
+    return event_at(stand, device, event_p);
 }
 
 static ferry_status try_stream_wait(const ferry_future *future, fry_device *device,

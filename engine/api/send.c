@@ -75,15 +75,17 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->message.size_bytes = span->size_bytes;
     transfer->message.tag = tag;
     transfer->message.is_send = node->kind == FERRY_OP_SEND;
-    node->op.message.transfer = transfer;
-    node->op.message.buffer = span->size_bytes != 0 ? span->buffer : NULL;
-    node->op.message.offset = span->offset_bytes;
-    node->op.message.size_bytes = span->size_bytes;
-    node->op.message.tag = tag;
-    node->op.message.flow = node->kind == FERRY_OP_SEND
-                                ? fry_flow_of((uint32_t)route->group->rank, node->future.id)
-                                : node->future.id; /* until the sender's is known */
-    node->op.message.rank = route->rank;
+    if (transfer->message.is_staged)
+        transfer->landed = (fry_landed){0};
+    node->op.message = (fry_message_op){.transfer = transfer,
+                                        .buffer = span->size_bytes != 0 ? span->buffer : NULL,
+                                        .offset = span->offset_bytes & FRY_BUFFER_BYTES_MAX,
+                                        .rank = (uint16_t)route->rank,
+                                        .size_bytes = span->size_bytes & FRY_BUFFER_BYTES_MAX,
+                                        .is_staged = transfer->message.is_staged,
+                                        .tag = tag};
+    if (transfer->message.is_send)
+        node->op.message.flow = fry_flow_of((uint32_t)route->group->rank, node->future.id);
     if (span->size_bytes != 0)
         fry_node_init_spans(node);
 }

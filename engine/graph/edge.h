@@ -174,7 +174,7 @@ static inline void fry_edge_take_from_device(fry_edge *edge)
 /* Other devices may wait for the node, which has been issued, from now on. */
 static inline void fry_node_flush(const fry_node *node)
 {
-    if (fry_node_is_on_stream(node) && node->op.stand.lane != NULL)
+    if (fry_node_has_place(node) && node->op.stand.lane != NULL)
         fry_lane_flush(node->op.stand.lane);
 }
 

@@ -468,6 +468,20 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
         tell_issued(turn, node);
 }
 
+void fry_graph_begun(fry_turn *turn, fry_node *node)
+{
+    set_state(turn, node, FRY_NODE_ISSUED);
+}
+
+void fry_graph_lands(fry_turn *turn, fry_node *node, fry_stand stand)
+{
+    node->op.stand.lane = stand.lane;
+    fry_store_release(&node->op.stand.sequence, stand.sequence); /* pairs with event.c */
+    node->flags |= FRY_NODE_WAS_ISSUED;
+    if (node->successors != NULL)
+        tell_issued(turn, node);
+}
+
 /* ---- working ---- */
 
 /* Nothing starts after its deadline, however short it is: the loop fails it. */

@@ -39,6 +39,12 @@ void fry_graph_step_failing(fry_turn *turn, fry_node *node);
  */
 void fry_graph_issued(fry_turn *turn, fry_node *node);
 
+/* It is ISSUED, and nobody is told: a receive whose last bytes a device will bring. */
+void fry_graph_begun(fry_turn *turn, fry_node *node);
+
+/* That copy stands there now, so others may wait for it on their devices. */
+void fry_graph_lands(fry_turn *turn, fry_node *node, fry_stand stand);
+
 /*
  * The node has failed, or is about to, and may touch its memory for ever, because its device is
  * lost. Operations that may touch that memory only after it is quiet fail.

@@ -140,6 +140,12 @@ static inline bool fry_node_is_on_stream(const fry_node *node)
     return fry_likely(node->kind == FERRY_OP_COPY) || fry_kind_has(node, FRY_KIND_ON_STREAM);
 }
 
+/* Whether the node, which is ISSUED, is over when what is at op.stand has fired, or soon after. */
+static inline bool fry_node_has_place(const fry_node *node)
+{
+    return fry_node_is_on_stream(node) || fry_node_is_landing(node);
+}
+
 /* Whether it is a definition or a join. */
 static inline bool fry_node_stands(const fry_node *node)
 {

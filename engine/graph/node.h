@@ -143,6 +143,12 @@ enum fry_outside {
     FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
 };
 
+/* fry_node.outside of a receive: the baton's holder writes it, who makes a record reads it. */
+enum fry_outside_message {
+    FRY_OUTSIDE_NO_FLOW = 0,
+    FRY_OUTSIDE_FLOWS, /* op.message.offset is the sender's operation */
+};
+
 /* ---- tails: what the nodes of one kind have besides the head ---- */
 
 /* An event: its place on the stream where it was recorded; no lane: it has fired, or failed. */
@@ -175,12 +181,24 @@ typedef struct fry_call_op {
 
 struct fry_transfer;
 
+#define FRY_BUFFER_BYTES_MAX (((uint64_t)1 << 48) - 1)
+
+/*
+ * A message. A receive's flow is known as it ends, and then stands in place of the offset
+ * (FRY_OUTSIDE_FLOWS), which nobody reads any more.
+ */
 typedef struct fry_message_op {
+    union {
+        fry_stand stand; /* first; of a receive: see fry_node_is_landing */
+        uint64_t flow;   /* of a send; joins both ends in traces */
+    };
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
     ferry_buffer *buffer;
-    size_t offset, size_bytes;
-    uint64_t tag, flow; /* flow joins both ends in traces */
-    uint32_t rank;      /* of the other end */
+    uint64_t offset : 48; /* or the sender's operation */
+    uint64_t rank : 16;   /* of the other end */
+    uint64_t size_bytes : 48;
+    uint64_t is_staged : 1; /* a device alone reads and writes its memory */
+    uint64_t tag;
 } fry_message_op;
 
 /* The value of a promise's future. */
@@ -347,6 +365,15 @@ static inline size_t fry_node_stand_count(const fry_node *node)
 static inline fry_stand fry_node_stand(const fry_node *node, size_t index)
 {
     return fry_unlikely(node->kind == FRY_OP_JOIN) ? node->join.stands[index] : node->op.stand;
+}
+
+/*
+ * Whether the receive's last bytes are on their way into a device's memory: the copy that brings
+ * them stands at op.stand, and all others come before it there. With the baton, or once ISSUED.
+ */
+static inline bool fry_node_is_landing(const fry_node *node)
+{
+    return node->kind == FERRY_OP_RECV && node->op.message.stand.sequence != 0;
 }
 
 /* Whether a copy touches more than its source and destination. */

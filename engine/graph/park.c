@@ -53,7 +53,7 @@
 /* Whether the node, which is ISSUED, stands on a device, at (lane, sequence). */
 static bool is_on_device(const fry_node *from)
 {
-    return fry_node_is_on_stream(from) ||
+    return fry_node_has_place(from) ||
            (fry_node_stands(from) && fry_node_stand(from, 0).lane != NULL);
 }
 

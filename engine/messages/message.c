@@ -134,6 +134,15 @@ static void message_resolved(void *arg, fry_message *message, ferry_status statu
     turn->wake = true;
 }
 
+/* The receive's copies are over, so its offset is not needed any more. */
+static void set_flow(fry_node *node, uint64_t sent_op)
+{
+    if (fry_load_relaxed(&node->outside) == FRY_OUTSIDE_FLOWS)
+        return;
+    node->op.message.offset = sent_op & FRY_FLOW_OP_MASK;
+    fry_store_release(&node->outside, FRY_OUTSIDE_FLOWS); /* pairs with moved_bytes */
+}
+
 static void message_quiet(void *arg, fry_message *message)
 {
     fry_turn *turn = arg;
@@ -147,7 +156,7 @@ static void message_quiet(void *arg, fry_message *message)
         fry_stage_forget(turn, transfer);
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
-        node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
+        set_flow(node, message->other_op);
     fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
         return; /* the loop has yet to fail the node */
@@ -191,7 +200,7 @@ static void message_done(void *arg, fry_message *message)
     if (fry_unlikely((transfer->flags & FRY_TRANSFER_STAGES) != 0))
         fry_stage_forget(turn, transfer);
     if (node != NULL && !message->is_send)
-        node->op.message.flow = fry_flow_of(route->rank, message->other_op);
+        set_flow(node, message->other_op);
     fry_route_closed(turn, route);
     give(turn, transfer);
     if (fry_unlikely(node == NULL))
@@ -288,7 +297,10 @@ static void start(fry_turn *turn, fry_node *node)
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
         return; /* its connection is gone; the loop will fail it */
     fry_route *route = transfer->route;
-    fry_graph_issued(turn, node);
+    if (fry_unlikely(transfer->message.is_staged) && !transfer->message.is_send)
+        fry_graph_begun(turn, node);
+    else
+        fry_graph_issued(turn, node);
     if (fry_unlikely(fry_stage_is_small(&transfer->message))) {
         fry_stage_fetch(turn, transfer);
         return;
@@ -423,8 +435,12 @@ static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
 
 static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
 {
-    *flow_p = node->op.message.flow;
-    return node->op.message.size_bytes;
+    const fry_message_op *message = &node->op.message;
+    if (node->kind == FERRY_OP_SEND)
+        *flow_p = message->flow;
+    else if (fry_load_acquire(&node->outside) == FRY_OUTSIDE_FLOWS)
+        *flow_p = fry_flow_of(message->rank, message->offset);
+    return message->size_bytes;
 }
 
 static void describe_message(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
@@ -437,6 +453,10 @@ static void describe_message(const ferry_engine *engine, const fry_node *node, f
     view->rank = message->rank;
     if (node->state == FRY_NODE_ISSUED || node->state == FRY_NODE_RESOLVED)
         view->reason = FRY_DUMP_MEMBER;
+    if (fry_node_is_landing(node)) {
+        view->reason = FRY_DUMP_DEVICE;
+        view->shown_stream = node->op.message.stand.lane->stream;
+    }
 }
 
 #define MESSAGE_TRAITS (FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE)

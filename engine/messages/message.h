@@ -24,6 +24,13 @@ enum fry_transfer_flags {
 
 #define FRY_TRANSFER_STAGES (FRY_TRANSFER_FETCHING | FRY_TRANSFER_HAS_CHUNK)
 
+/* Where the bytes of a staged receive are: see landed in stage.c. */
+typedef struct fry_landed {
+    size_t size_bytes; /* of those whose copies to the device are issued, or over */
+    fry_stand stand;   /* the latest of these copies; no lane: none */
+    bool is_apart;     /* not all of them are in that stream */
+} fry_landed;
+
 /* What a send or receive has besides its node, from a pool, until the peer is done with it. */
 typedef struct fry_transfer {
     fry_message message; /* first */
@@ -38,12 +45,15 @@ typedef struct fry_transfer {
     uint8_t copies; /* of its pieces, from or to its memory: stage.c */
     int32_t status;
     fry_fault fault;
+    fry_landed landed;
 } fry_transfer;
+
+#define FRY_FLOW_OP_MASK (((uint64_t)1 << 40) - 1)
 
 /* A number for both ends, unique in the group: the sender's rank and operation. */
 static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 {
-    return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
+    return ((uint64_t)sender + 1) << 40 | (op & FRY_FLOW_OP_MASK);
 }
 
 extern const fry_op_kind fry_kind_send, fry_kind_recv;

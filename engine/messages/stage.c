@@ -64,7 +64,8 @@ struct fry_stage {
     fry_link link; /* in `free` or `due` */
     size_t offset; /* in the buffer of all */
     uint8_t state, way;
-    bool is_small; /* of a whole small send, without a slice */
+    bool is_small;  /* of a whole small send, without a slice */
+    bool is_landed; /* its bytes count in transfer->landed */
 } __attribute__((aligned(64)));
 
 static fry_stages *stages_for(const fry_transfer *transfer)
@@ -240,6 +241,37 @@ static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
     return done;
 }
 
+/* ---- landing ---- */
+
+/*
+ * Receives in stream order. Once the copies of all pieces of a receive have been issued, or are
+ * over, nothing of it is left to the host: it stands where the last of them stands, and copies and
+ * the program's streams wait for that on their devices. What may go wrong yet is told by the
+ * receive's status, as with any copy that others have overtaken.
+ *
+ * All of them must be in one stream, of which the last speaks for the others. A copy that finds its
+ * stream full counts when it is over; a receive that ends with such a one stands nowhere.
+ */
+static void land(fry_turn *turn, fry_stage *stage, fry_stand stand)
+{
+    fry_transfer *transfer = stage->transfer;
+    fry_landed *landed = &transfer->landed;
+    fry_node *node = transfer->node;
+    if (stage->is_landed || stage->slice == NULL || node == NULL)
+        return;
+    stage->is_landed = true;
+    landed->size_bytes += stage->slice->size_bytes;
+    landed->is_apart |= landed->stand.lane != NULL && stand.lane != NULL &&
+                        landed->stand.lane != stand.lane;
+    if (stand.lane != NULL)
+        landed->stand = stand;
+    if (landed->size_bytes < node->op.message.size_bytes || landed->is_apart ||
+        stand.lane == NULL || node->state != FRY_NODE_ISSUED ||
+        (node->flags & FRY_NODE_FAILING) != 0)
+        return;
+    fry_graph_lands(turn, node, stand);
+}
+
 /* ---- copies ---- */
 
 static fry_stage *stage_of(const fry_node *node)
@@ -271,7 +303,10 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     fry_live_enter(turn->engine, node);
     fry_live_stamp(turn, node);
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
+    stage->is_landed = !is_in;
     fry_graph_step(turn, node);
+    if (is_in && node->state == FRY_NODE_ISSUED)
+        land(turn, stage, op->stand);
 }
 
 /*
@@ -325,6 +360,7 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
         stage->state = FRY_STAGE_HELD;
         fry_peer_served(slice, bytes_of(stages, stage), turn);
     } else {
+        land(turn, stage, (fry_stand){0});
         give(stages, stage);
         fry_peer_stored(slice, turn);
     }

@@ -92,7 +92,7 @@ FERRY_API const char *ferry_device_name(const ferry_device *device);
  *  buffer_p    receives the buffer, only on success; the caller releases it with
  *              ferry_buffer_release
  * May block in the allocator. Returns FERRY_OK; FERRY_E_INVALID for a NULL, or for a size of 0 or
- * above PTRDIFF_MAX; FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ * above 2^48 - 1; FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
                                           ferry_buffer **buffer_p);
@@ -133,7 +133,7 @@ typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
  *              released and its last operation is quiet
  *  buffer_p    receives the buffer, only on success; the caller releases it with
  *              ferry_buffer_release
- * Returns FERRY_OK; FERRY_E_INVALID for a NULL, for a size of 0 or above PTRDIFF_MAX, or for memory
+ * Returns FERRY_OK; FERRY_E_INVALID for a NULL, for a size of 0 or above 2^48 - 1, or for memory
  * that does not belong to the device; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. After a
  * failure free_fn is never called.
  */

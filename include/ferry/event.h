@@ -60,8 +60,9 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  * on the stream from now on begins after the operation has ended. The wait carries no failure: if
  * the operation fails, the stream goes on, and only the future tells. A cancelled operation may end
  * without having written.
- *  future         a copy of a device with native streams, or an event. Any other future once it is
- *                 quiet: then there is nothing to wait for. Nearly all resolved futures are quiet
+ *  future         a copy of a device with native streams, an event, or a receive into the memory of
+ *                 such a device. Any other future once it is quiet: then there is nothing to wait
+ *                 for. Nearly all resolved futures are quiet
  *  device         the stream's device; it may differ from the operation's
  *  native_stream  NULL: the legacy default stream of the device; borrowed during the call
  * Returns
@@ -70,8 +71,10 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  *    for no other operation, and earlier operations may still use its memory.
  *  - FERRY_E_NOT_ISSUED: the operation is not in a stream yet. It waits for something on the host,
  *    for room in its stream or, rarely, for a thread that works on the graph (this call waits 0.1
- *    ms for that thread). Wait for ferry_future_issued, or chain on it, then call again.
- *  - FERRY_E_UNSUPPORTED: no device can wait for this future; wait for it on the host.
+ *    ms for that thread). A receive: its last bytes have not come yet. Wait for
+ *    ferry_future_issued, or chain on it, then call again.
+ *  - FERRY_E_UNSUPPORTED: no device can wait for this future; wait for it on the host. Also for a
+ *    receive that failed before its last bytes came.
  *  - FERRY_E_INVALID; FERRY_E_CAPTURE; FERRY_E_DEVICE (logged with the driver's error code);
  *    FERRY_E_SHUTDOWN if the shutdown has begun and the operation has not ended; FERRY_E_FORKED.
  */
