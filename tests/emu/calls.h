@@ -110,6 +110,11 @@
     X(cuMemsetD32, 3020, EMU_CALL_UNSAFE)                                                          \
     X(cuMemsetD8Async, 3020, EMU_CALL_PLAIN)                                                       \
     X(cuMemsetD32Async, 3020, EMU_CALL_PLAIN)                                                      \
+    X(cuIpcGetMemHandle, 4010, EMU_CALL_PLAIN)                                                     \
+    X(cuIpcOpenMemHandle, 11000, EMU_CALL_UNSAFE)                                                  \
+    X(cuIpcCloseMemHandle, 4010, EMU_CALL_UNSAFE)                                                  \
+    X(cuIpcGetEventHandle, 4010, EMU_CALL_PLAIN)                                                   \
+    X(cuIpcOpenEventHandle, 4010, EMU_CALL_PLAIN)                                                  \
     X(cuStreamIsCapturing, 10000, EMU_CALL_PLAIN)                                                  \
     X(cuStreamGetCaptureInfo, 12030, EMU_CALL_PLAIN)                                               \
     X(cuStreamBeginCapture, 10010, EMU_CALL_PLAIN)                                                 \

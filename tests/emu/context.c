@@ -444,7 +444,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
         return emu_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (flags != 0)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    if (peer->device == context->device) /* as cuDeviceCanAccessPeer says */
+    if (peer->device == context->device || !emu.peers) /* as cuDeviceCanAccessPeer says */
         return emu_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (context->peers & (1u << peer->device->ordinal))
         return emu_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);

@@ -178,6 +178,8 @@ CUresult cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CUdevi
         if (attributes[i].attribute == attribute)
             *value_p = attributes[i].value;
     }
+    if (attribute == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)
+        *value_p = emu.ipc;
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -226,7 +228,7 @@ CUresult cuDeviceCanAccessPeer(int *can_p, CUdevice ordinal, CUdevice peer)
         return result;
     if (peer < 0 || peer >= emu.device_count)
         return emu_leave(CUDA_ERROR_INVALID_DEVICE);
-    *can_p = ordinal != peer;
+    *can_p = ordinal != peer && emu.peers;
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -240,7 +242,7 @@ CUresult cuDeviceGetP2PAttribute(int *value_p, CUdevice_P2PAttribute attribute, 
         return result;
     if (peer < 0 || peer >= emu.device_count || peer == ordinal)
         return emu_leave(CUDA_ERROR_INVALID_DEVICE);
-    *value_p = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-               attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    *value_p = emu.peers && (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
     return emu_leave(CUDA_SUCCESS);
 }

@@ -19,6 +19,7 @@
 
 #include "tests/emu/calls.h"
 #include "tests/emu/emu.h"
+#include "tests/emu/ipc_file.h"
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 #include <pthread.h>
@@ -41,6 +42,8 @@ typedef struct emu_record emu_record;
 typedef struct emu_clock emu_clock;
 typedef struct emu_allocation emu_allocation;
 typedef struct emu_channel emu_channel;
+typedef struct emu_import emu_import;
+typedef struct emu_ipc_event emu_ipc_event;
 
 /* ---- Objects that programs have handles of -------------------------------------------------- */
 
@@ -347,9 +350,11 @@ struct emu_record {
     unsigned references;
     CUstream stream; /* a reference */
     uint64_t sequence;
-    emu_clock *clock; /* what is ordered before that place */
-    int64_t time_ns;  /* when it completed; 0: has not */
-    bool never;       /* never fires */
+    emu_clock *clock;      /* what is ordered before that place */
+    int64_t time_ns;       /* when it completed; 0: has not */
+    bool never;            /* never fires */
+    emu_ipc_event *shared; /* a reference, of an event between processes; else NULL */
+    uint64_t recording;    /* its number there */
 };
 
 struct CUevent_st {
@@ -357,13 +362,16 @@ struct CUevent_st {
     LIST_ENTRY(CUevent_st) entry; /* emu.events */
     CUcontext context;
     unsigned flags;
-    emu_record *record; /* the latest, or NULL */
-    bool never;         /* none of its records ever fires */
-    void *capture;      /* capture.c's; not NULL: the latest record was captured */
+    emu_record *record;    /* the latest, or NULL */
+    bool never;            /* none of its records ever fires */
+    void *capture;         /* capture.c's; not NULL: the latest record was captured */
+    emu_ipc_event *shared; /* a reference, of an event between processes; else NULL */
+    uint64_t recording;    /* the number there of the latest that was made here; 0: none */
 };
 
-void emu_record_drop(emu_record *record); /* with the lock */
-void emu_event_destroy(CUevent event);    /* with the lock */
+CUevent emu_event_new(CUcontext context, unsigned flags); /* with the lock */
+void emu_record_drop(emu_record *record);                 /* with the lock */
+void emu_event_destroy(CUevent event);                    /* with the lock */
 
 /* ---- Order ---------------------------------------------------------------------------------- */
 
@@ -406,10 +414,12 @@ struct emu_allocation {
     emu_device *device;
     unsigned flags;
     uint64_t id;
-    CUmemoryPool pool; /* NULL: not from one */
-    CUstream stream;   /* a reference: where it was allocated in stream order, or NULL */
-    uint64_t sequence; /* its place there */
-    bool freed;        /* cuMemFreeAsync was called; goes when that has run */
+    CUmemoryPool pool;  /* NULL: not from one */
+    CUstream stream;    /* a reference: where it was allocated in stream order, or NULL */
+    uint64_t sequence;  /* its place there */
+    bool freed;         /* cuMemFreeAsync was called; goes when that has run */
+    emu_ipc_file file;  /* that it lies in, if other processes may open it */
+    emu_import *import; /* ipc.c's; not NULL: another process's memory */
 };
 
 /* What a pointer is to the driver. */
@@ -421,7 +431,6 @@ typedef enum emu_pointer {
 
 /* The allocation that `start` is in, or NULL. With the lock. */
 emu_allocation *emu_allocation_at(const void *start);
-/* What the range is: KNOWN only if all of it lies in one live allocation. With the lock. */
 /* A live allocation that cuMemFree* may be given, else caught and NULL. With the lock. */
 emu_allocation *emu_allocation_to_free(const char *name, uintptr_t start, emu_memory_kind kind);
 /* Catches what is pending on memory that is freed and not ordered before `stream`'s next, if any.
@@ -429,16 +438,23 @@ emu_allocation *emu_allocation_to_free(const char *name, uintptr_t start, emu_me
 void emu_catch_pending(const char *name, const emu_allocation *allocation, CUstream stream);
 /* cuMemFreeAsync: it no longer counts, and nothing new may touch it. With the lock. */
 void emu_memory_freed(emu_allocation *allocation);
+/* What the range is: KNOWN only if all of it lies in one live allocation. With the lock. */
 emu_pointer emu_pointer_kind(const void *start, size_t size_bytes, emu_allocation **allocation_p);
 /* Catches what an operation touches that is not allocated. True: nothing. With the lock. */
 bool emu_check_allocated(const emu_operation *operation, CUstream stream, bool running);
 /* How much of a device's can be had; what pools keep is not. With the lock. */
 uint64_t emu_memory_unused_bytes(const emu_device *device);
+/* Memory of a context's device lies in a file of its own, if there can be one. With the lock. */
 CUresult emu_memory_new(emu_memory_kind kind, CUcontext context, size_t size_bytes,
-                        emu_allocation **allocation_p); /* with the lock */
-/* The same on another device than the context's. */
+                        emu_allocation **allocation_p);
+/* The same on another device than the context's, and in no file. */
 CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *device,
                            size_t size_bytes, emu_allocation **allocation_p);
+/* The file of another process, as memory of that device. With the lock. */
+CUresult emu_memory_map(CUcontext context, emu_device *device, size_t size_bytes, int file,
+                        emu_allocation **allocation_p);
+/* Whole pages of that many bytes. */
+size_t emu_memory_pages_bytes(size_t size_bytes);
 void emu_memory_free(emu_allocation *allocation); /* with the lock */
 void emu_memory_free_all(CUcontext context);      /* with the lock */
 /* The process ends: whoever touches memory of cuMemHostAlloc from now on is ended by a fault. */
@@ -457,6 +473,30 @@ struct CUmemPoolHandle_st {
 CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props); /* with the lock */
 /* Counts bytes in or out of a pool. With the lock. */
 void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in);
+
+/* ---- Between processes (all with the lock) -------------------------------------------------- */
+
+/* Memory that was opened is gone. */
+void emu_import_free(emu_import *import);
+/* The device of what a handle names, if the context has access to it; else the error. */
+CUresult emu_ipc_device(const emu_ipc_name *name, CUcontext context, emu_device **device_p);
+
+/* What an event between processes shares; its recordings, of all processes, have numbers. */
+emu_ipc_event *emu_ipc_event_new(void); /* NULL: the system has no room */
+emu_ipc_event *emu_ipc_event_hold(emu_ipc_event *shared);
+void emu_ipc_event_drop(emu_ipc_event *shared);
+/* Nobody opens it any more. */
+void emu_ipc_event_close(emu_ipc_event *shared);
+/* The number of a new recording; it fires. */
+uint64_t emu_ipc_event_begin(emu_ipc_event *shared);
+void emu_ipc_event_end(emu_ipc_event *shared, uint64_t recording);
+/* That of the latest, 0 if there was none. */
+uint64_t emu_ipc_event_last(const emu_ipc_event *shared);
+bool emu_ipc_event_has_fired(const emu_ipc_event *shared, uint64_t recording);
+/* An operation that is over when the recording has fired. */
+emu_operation *emu_ipc_event_wait(emu_ipc_event *shared, uint64_t recording);
+/* Waits for the latest; gives the lock away meanwhile. */
+CUresult emu_ipc_event_synchronize(CUevent event);
 
 /* ---- Words that come late (all with the lock) ----------------------------------------------- */
 
@@ -526,6 +566,8 @@ typedef struct emu_state {
     bool timing;
     bool locks;             /* a call that waits holds up others' */
     int version;            /* that the driver says it is of: EMU_VERSION or older */
+    bool ipc;               /* memory and events may be shared between processes */
+    bool peers;             /* devices have access to each other's memory */
     bool lazy;              /* the first copy of a form and direction waits for the context */
     unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;

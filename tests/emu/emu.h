@@ -13,11 +13,14 @@
  * stand in a stream undone, or in a hardware queue where streams share them (FERRY_EMU_QUEUES): the
  * next call blocks until there is room, as with CUDA. A pool takes memory from its device in blocks
  * of 2 MiB. A copy of cuMemAlloc's memory on a stream of another context of the same device is
- * refused. A context that is destroyed takes what has not begun with it. What a call waits for:
+ * refused. A context that is destroyed takes what has not begun with it. Memory of cuMemAlloc and
+ * events can be shared with other processes of the user that run on this emulator (ipc.c has the
+ * rules). What a call waits for:
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
- *   - cuMemFree and cuMemFreeHost when the memory's context has nothing left to do;
+ *   - cuMemFree, cuMemFreeHost and the last cuIpcCloseMemHandle of a range when the memory's
+ *     context has nothing left to do;
  *   - a kernel's first launch, which loads it, likewise, unless a test holds something.
  * As the process exits the driver goes first, while other threads may still be there: its calls
  * give CUDA_ERROR_DEINITIALIZED, nothing more is done, and who touches memory of cuMemHostAlloc is
@@ -26,8 +29,8 @@
  * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
  * FERRY_EMU_CATCH=count it is only counted.
  *   freed       an operation touches device or pinned memory that is not allocated, as it is
- *               issued or as it runs; memory is freed or unregistered while an operation that
- *               touches it is not done, or, with cuMemFreeAsync, in no order before it
+ *               issued or as it runs; memory is freed, closed or unregistered while an operation
+ *               that touches it is not done, or, with cuMemFreeAsync, in no order before it
  *   unordered   an operation is issued while another is not done that touches the same bytes,
  *               one of them writes, and neither streams nor events order the two. Rows are taken
  *               exactly, and the copies of a batch stand in no order among each other (they run
@@ -50,9 +53,12 @@
  *     counts as unordered while the writing stream's operations are not done.
  *   - What kernels touch that do not declare it (kernel.h).
  *   - Misuse that hardware allows for now, as of alignment, and how fast things are.
- * Not there: managed memory, arrays, IPC, virtual memory, external semaphores, the other names that
- * calls have in programs compiled for per-thread default streams. Allocations while a stream is
- * captured give CUDA_ERROR_NOT_SUPPORTED.
+ *   - An order between processes, by events or otherwise: what two processes do with shared memory
+ *     is never compared. Nor an order in one process that goes through another one.
+ *   - Devices are each process's own: what is lost or held, full or busy is so in that one alone.
+ * Not there: managed memory, arrays, virtual memory, external semaphores, memory pools that
+ * processes share, cudaIpc*, the other names that calls have in programs compiled for per-thread
+ * default streams. Allocations while a stream is captured give CUDA_ERROR_NOT_SUPPORTED.
  *
  * THE ENVIRONMENT, read when the library is loaded, or by cuInit:
  *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given; 0: cuInit says that there are none
@@ -71,6 +77,9 @@
  *   FERRY_EMU_LAZY=1     the first copy of a form (plain, rows, batch) and direction (to devices,
  *                        to hosts, between devices or in one) waits until its context has nothing
  *                        left to do, unless a test holds something: as a kernel's first launch does
+ *   FERRY_EMU_IPC=0      emu_set_ipc(false)
+ *   FERRY_EMU_PEERS=0    devices have no access to each other's memory: cuDeviceCanAccessPeer says
+ *                        so; copies between them work
  *   FERRY_EMU_SCRIPT     commands, with `;` between them:
  *     fail NAME NTH RESULT       emu_fail_call
  *     operation NTH RESULT       emu_fail_operation
@@ -116,6 +125,9 @@ typedef struct emu_counters {
     uint64_t captured_joined;        /* of those, on streams that joined a capture */
     uint64_t capture_joins;          /* streams that joined one by waiting for a captured event */
     uint64_t live_modules, live_graphs; /* graphs and instantiated ones */
+    uint64_t live_imports; /* what is to be closed of cuIpcOpenMemHandle's, each opening one */
+    uint64_t live_import_ranges; /* that they have mapped; not in live_device_ranges */
+    uint64_t freed_open;         /* allocations freed while another process had them open */
 } emu_counters;
 
 #pragma GCC visibility push(default)
@@ -173,6 +185,13 @@ void emu_never_fire(CUevent event);
  * CUDA_ERROR_INVALID_VALUE: there is no such device.
  */
 CUresult emu_set_memory_limit(int ordinal, uint64_t size_bytes);
+
+/*
+ * False: from now on this process gives out and opens no handles (CUDA_ERROR_NOT_SUPPORTED), and
+ * its devices say that they can't; what is open stays. What cuMemAlloc gives out meanwhile never
+ * has a handle.
+ */
+void emu_set_ipc(bool allowed);
 
 /* How often it was called, also without success; the name as in emu_fail_call. */
 uint64_t emu_call_count(const char *name);

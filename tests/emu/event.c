@@ -9,6 +9,8 @@ void emu_record_drop(emu_record *record)
         return;
     emu_object_drop(record->stream);
     emu_clock_drop(record->clock);
+    if (record->shared != NULL)
+        emu_ipc_event_drop(record->shared);
     free(record);
 }
 
@@ -18,6 +20,8 @@ static void event_free(emu_object *object)
 
     if (event->record != NULL)
         emu_record_drop(event->record);
+    if (event->shared != NULL)
+        emu_ipc_event_drop(event->shared);
     emu_object_drop(event->context);
 }
 
@@ -28,15 +32,29 @@ void emu_event_destroy(CUevent event)
     if (event->record != NULL)
         emu_record_drop(event->record);
     event->record = NULL;
+    if (event->shared != NULL)
+        emu_ipc_event_close(event->shared);
     LIST_REMOVE(event, entry);
     emu.counters.live_events--;
     emu_object_destroy(event);
 }
 
+CUevent emu_event_new(CUcontext context, unsigned flags)
+{
+    CUevent event = emu_object_new(EMU_OBJECT_EVENT, sizeof *event, event_free);
+
+    event->context = context;
+    emu_object_hold(context);
+    event->flags = flags;
+    LIST_INSERT_HEAD(&emu.events, event, entry);
+    emu.counters.live_events++;
+    return event;
+}
+
 CUresult cuEventCreate(CUevent *event_p, unsigned int flags)
 {
     CUcontext context;
-    CUevent event;
+    emu_ipc_event *shared = NULL;
     CUresult result = emu_enter_context(EMU_CALL_cuEventCreate, &context);
 
     if (result != CUDA_SUCCESS)
@@ -44,13 +62,15 @@ CUresult cuEventCreate(CUevent *event_p, unsigned int flags)
     if (event_p == NULL || (flags & ~7u) ||
         ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    event = emu_object_new(EMU_OBJECT_EVENT, sizeof *event, event_free);
-    event->context = context;
-    emu_object_hold(context);
-    event->flags = flags;
-    LIST_INSERT_HEAD(&emu.events, event, entry);
-    emu.counters.live_events++;
-    *event_p = event;
+    if (flags & CU_EVENT_INTERPROCESS) {
+        if (!emu.ipc)
+            return emu_leave(CUDA_ERROR_NOT_SUPPORTED);
+        shared = emu_ipc_event_new();
+        if (shared == NULL)
+            return emu_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    *event_p = emu_event_new(context, flags);
+    (*event_p)->shared = shared;
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -89,6 +109,8 @@ static void record_complete(emu_operation *operation)
 
     /* Its bubble comes behind it. */
     record->time_ns = operation->begun_ns != 0 ? operation->begun_ns : emu_now_ns();
+    if (record->shared != NULL && !record->never)
+        emu_ipc_event_end(record->shared, record->recording);
 }
 
 static void record_release(emu_operation *operation)
@@ -119,6 +141,10 @@ static CUresult record(CUevent event, CUstream stream)
     if (result == CUDA_SUCCESS && !event->object.destroyed) {
         place->sequence = stream->issued; /* the lock was not given away since */
         place->clock = emu_clock_hold(stream->clock);
+        if (event->shared != NULL) {
+            place->shared = emu_ipc_event_hold(event->shared);
+            place->recording = event->recording = emu_ipc_event_begin(event->shared);
+        }
         if (event->capture != NULL)
             emu_capture_forget_event(event);
         if (event->record != NULL)
@@ -165,6 +191,12 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
     return event_record(EMU_CALL_cuEventRecordWithFlags, event, stream, flags);
 }
 
+/* Whether it was another process that recorded it last. */
+static bool is_elsewhere(CUevent event)
+{
+    return event->shared != NULL && emu_ipc_event_last(event->shared) != event->recording;
+}
+
 static void catch_unrecorded(const char *what)
 {
     emu_catch(EMU_CATCH_UNRECORDED, "%s of an event that was never recorded", what);
@@ -179,6 +211,10 @@ CUresult cuEventQuery(CUevent handle)
         return result;
     if (event->capture != NULL)
         return emu_leave(emu_capture_touch_event(event));
+    if (is_elsewhere(event))
+        return emu_leave(emu_ipc_event_has_fired(event->shared, emu_ipc_event_last(event->shared))
+                             ? CUDA_SUCCESS
+                             : CUDA_ERROR_NOT_READY);
     if (event->record == NULL) {
         catch_unrecorded("query");
         return emu_leave(CUDA_SUCCESS);
@@ -200,6 +236,8 @@ CUresult cuEventSynchronize(CUevent handle)
         return result;
     if (event->capture != NULL)
         return emu_leave(emu_capture_touch_event(event));
+    if (is_elsewhere(event))
+        return emu_leave(emu_ipc_event_synchronize(event));
     place = event->record;
     if (place == NULL) {
         catch_unrecorded("synchronisation");
@@ -249,6 +287,10 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int 
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->capture != NULL || event->capture != NULL)
         return emu_leave(emu_capture_wait(stream, event));
+    if (is_elsewhere(event)) {
+        operation = emu_ipc_event_wait(event->shared, emu_ipc_event_last(event->shared));
+        return emu_leave(emu_enqueue(stream, operation));
+    }
     if (event->record == NULL) {
         catch_unrecorded("a stream's wait");
         return emu_leave(CUDA_SUCCESS);

@@ -320,7 +320,8 @@ CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, siz
 static bool can_reach(CUcontext context, const emu_allocation *allocation)
 {
     const emu_device *device = context->device;
-    if (allocation->device == device)
+    if (allocation->device == device ||
+        (allocation->import != NULL && allocation->context == context))
         return true;
     if (allocation->pool != NULL)
         return (allocation->pool->access >> device->ordinal & 1) != 0;

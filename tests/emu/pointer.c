@@ -50,7 +50,7 @@ static bool attribute_put(CUpointer_attribute attribute, CUdeviceptr pointer,
         *(bool *)value = allocation != NULL;
         return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(bool *)value = device && allocation->pool == NULL;
+        *(bool *)value = emu.ipc && device && allocation->file.number >= 0;
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

@@ -43,6 +43,7 @@ static const function functions[] = {
     {"cuGetProcAddress", 11030, (void *)get_proc_address_v1},
     {"cuCtxCreate", 3020, (void *)context_create_v2},
     {"cuCtxCreate", 11040, (void *)context_create_v3},
+    {"cuIpcOpenMemHandle", 4010, (void *)cuIpcOpenMemHandle},
     {"cuMemcpyBatchAsync", 12080, (void *)copy_batch_v1},
 #define FUNCTION(name, version, traits) {#name, version, (void *)name},
     EMU_CALLS(FUNCTION)

@@ -401,9 +401,12 @@ __attribute__((destructor)) static void stop(void)
 __attribute__((constructor)) static void begin(void)
 {
     const char *const mode = getenv("FERRY_EMU_CATCH"), *const of = getenv("FERRY_EMU_VERSION");
+    const char *const ipc = getenv("FERRY_EMU_IPC"), *const peers = getenv("FERRY_EMU_PEERS");
     const long version = of != NULL ? strtol(of, NULL, 10) : EMU_VERSION;
 
     emu.version = version < 1 || version > EMU_VERSION ? EMU_VERSION : (int)version;
+    emu.ipc = ipc == NULL || strcmp(ipc, "0") != 0;
+    emu.peers = peers == NULL || strcmp(peers, "0") != 0;
     only_count = mode != NULL && strcmp(mode, "count") == 0;
     pthread_atfork(NULL, NULL, in_child);
 }
