@@ -94,7 +94,8 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
         fry_node *node = transfer->node;
         transfer->flags &= (uint8_t)~FRY_TRANSFER_FAULTED;
         bool is_quiet = (transfer->flags & FRY_TRANSFER_QUIET) != 0;
-        bool is_untouched = is_quiet || (transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0;
+        bool is_untouched =
+            is_quiet || ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0 && transfer->copies == 0);
         if (node != NULL && is_untouched) {
             part(transfer);
             if (node->state == FRY_NODE_ISSUED)
@@ -175,10 +176,9 @@ static void message_untouched(void *arg, fry_message *message)
     fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_node *node = transfer->node;
-    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0) {
-        transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail the node */
-        return;
-    }
+    transfer->flags |= FRY_TRANSFER_UNTOUCHED;
+    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0 || transfer->copies != 0)
+        return; /* the loop has yet to fail the node; the last copy calls this again */
     if (node == NULL)
         return;
     part(transfer);

@@ -16,7 +16,8 @@ enum fry_transfer_flags {
     FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer has reported how it ended, or was told */
     FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
     FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
-    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, but not its memory */
+    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* the peer keeps it, but not its memory; FAULTED, or a copy
+                                        of its bytes runs */
     FRY_TRANSFER_ENDS = 1 << 5,      /* the peer is done with it, but a copy of its bytes runs */
     FRY_TRANSFER_FETCHING = 1 << 6,  /* in stages->small: it waits for a chunk */
     FRY_TRANSFER_HAS_CHUNK = 1 << 7, /* `chunk` has its bytes, which the channel may be reading */

@@ -261,8 +261,8 @@ static void land(fry_turn *turn, fry_stage *stage, fry_stand stand)
         return;
     stage->is_landed = true;
     landed->size_bytes += stage->slice->size_bytes;
-    landed->is_apart |= landed->stand.lane != NULL && stand.lane != NULL &&
-                        landed->stand.lane != stand.lane;
+    landed->is_apart |=
+        landed->stand.lane != NULL && stand.lane != NULL && landed->stand.lane != stand.lane;
     if (stand.lane != NULL)
         landed->stand = stand;
     if (landed->size_bytes < node->op.message.size_bytes || landed->is_apart ||
@@ -335,28 +335,33 @@ static void copied_small(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     fry_stage_forget(turn, transfer);
 }
 
+/* The peer may be done with the message, or with its memory, and wait for its copies. */
+static void copies_are_over(fry_turn *turn, const fry_members *members, fry_transfer *transfer)
+{
+    if (transfer->copies != 0)
+        return;
+    if ((transfer->flags & FRY_TRANSFER_ENDS) != 0)
+        members->message_events->quiet(turn, &transfer->message);
+    else if ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0)
+        members->message_events->untouched(turn, &transfer->message);
+}
+
 /* The copy has ended, well or not: see `failed`. */
 static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
 {
     fry_stages *stages = &members->stages;
     fry_transfer *transfer = stage->transfer;
     fry_slice *slice = stage->slice;
-    fry_message *message = &transfer->message;
     transfer->copies--;
     if (stage->is_small) {
-        bool has_ended = (transfer->flags & FRY_TRANSFER_ENDS) != 0;
-        copied_small(turn, stages, stage);
+        bool has_ended = (transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0;
+        copied_small(turn, stages, stage); /* it may be gone after this, if it has not ended */
         if (has_ended)
-            members->message_events->quiet(turn, message);
-        return;
-    }
-    if (slice == NULL) {
+            copies_are_over(turn, members, transfer);
+    } else if (slice == NULL) {
         give(stages, stage);
-        if (transfer->copies == 0 && (transfer->flags & FRY_TRANSFER_ENDS) != 0)
-            members->message_events->quiet(turn, message);
-        return;
-    }
-    if (stage->way == FRY_STAGE_OUT) {
+        copies_are_over(turn, members, transfer);
+    } else if (stage->way == FRY_STAGE_OUT) {
         stage->state = FRY_STAGE_HELD;
         fry_peer_served(slice, bytes_of(stages, stage), turn);
     } else {

@@ -12,6 +12,9 @@
  * A pulled message that does not fit into one place is dropped, which makes it one whose sender
  * keeps its bytes until the answer: like a HELD one.
  *
+ * Pieces of a receive that ends early are free for others, which ask in the next progress: not in
+ * the call that ends it, so that the other end hears of the end before it is asked for more.
+ *
  * The record stays in by_slot while pieces come: a recall finds it there. A piece that comes for a
  * launch that has ended means nothing; any other that was not asked for breaks the rules.
  */
@@ -241,12 +244,16 @@ static void ask_again(fry_peer_connection *connection)
     }
 }
 
+bool fry_ask_can_go_on(const fry_peer_connection *connection)
+{
+    return connection->asking_first != NULL && connection->asks_free != NULL;
+}
+
 void fry_ask_go_on(fry_peer_connection *connection)
 {
     if (connection->unasked > 0)
         ask_again(connection);
-    while (connection->asking_first != NULL && connection->asks_free != NULL &&
-           fry_connection_is_live(connection))
+    while (fry_ask_can_go_on(connection) && fry_connection_is_live(connection))
         begin_piece(connection, connection->asking_first);
 }
 

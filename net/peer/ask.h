@@ -25,7 +25,8 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
 /* No piece comes for the receive any more, except those of message->posts. Returns its record. */
 fry_record *fry_ask_end(fry_peer_connection *connection, const fry_message *message);
 
-/* Asks for more, as far as possible. */
+/* Asks for more, as far as possible; whether it is. */
+bool fry_ask_can_go_on(const fry_peer_connection *connection);
 void fry_ask_go_on(fry_peer_connection *connection);
 
 /* Handles a PIECE. False: the other end broke the rules. */

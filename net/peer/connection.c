@@ -49,6 +49,7 @@ static bool allocate(fry_peer_connection *connection)
     connection->bundles =
         fry_alloc_table(memory, FRY_CONNECTION_BUNDLES * sizeof(fry_bundle), false);
     connection->slices = fry_alloc_table(memory, SLICES * sizeof(fry_slice), true);
+    connection->wants = fry_alloc_table(memory, FRY_CONNECTION_WANTED * sizeof(fry_want), false);
     connection->stash =
         fry_alloc_table(memory, ((size_t)connection->stash_mask + 1) * sizeof(fry_record *), true);
     connection->by_slot =
@@ -57,8 +58,8 @@ static bool allocate(fry_peer_connection *connection)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
     return connection->free_slots != NULL && connection->runs != NULL &&
            connection->slots != NULL && connection->records != NULL && connection->chunks != NULL &&
-           connection->bundles != NULL && connection->slices != NULL && connection->stash != NULL &&
-           connection->by_slot != NULL &&
+           connection->bundles != NULL && connection->slices != NULL && connection->wants != NULL &&
+           connection->stash != NULL && connection->by_slot != NULL &&
            (!connection->is_keyed || connection->headers_seen != NULL);
 }
 
@@ -117,6 +118,7 @@ void fry_peer_connection_close(fry_peer_connection *connection)
     fry_free_table(memory, connection->stash,
                    ((size_t)connection->stash_mask + 1) * sizeof(fry_record *));
     fry_free_table(memory, connection->slices, SLICES * sizeof(fry_slice));
+    fry_free_table(memory, connection->wants, FRY_CONNECTION_WANTED * sizeof(fry_want));
     fry_free_table(memory, connection->bundles, FRY_CONNECTION_BUNDLES * sizeof(fry_bundle));
     fry_free_table(memory, connection->chunks, connection->chunk_count * sizeof(fry_chunk));
     fry_free_table(memory, connection->records, connection->record_count * sizeof(fry_record));

@@ -399,6 +399,15 @@ static bool is_answer_due(fry_peer_connection *connection, bool was_due, size_t 
     return was_due && (count == 0 || ++connection->turns >= TURNS_MAX);
 }
 
+/* The other end hears first of the receives that have ended early. */
+static void ask_again(fry_peer_connection *connection)
+{
+    if (connection->refusals_first != NULL && fry_ask_can_go_on(connection))
+        fry_connection_answer(connection);
+    if (connection->refusals_first == NULL)
+        fry_ask_go_on(connection);
+}
+
 size_t fry_peer_progress(fry_peer *peer, void *turn)
 {
     fry_peer_connection *connection = peer->connection;
@@ -416,8 +425,10 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_sends_recall(connection);
     if (fry_unlikely(connection->has_bye)) /* it waits for a control */
         fry_connection_hear_bye(connection);
-    if (fry_unlikely(connection->unasked > 0))
-        fry_ask_go_on(connection);
+    if (fry_unlikely(connection->unasked > 0 || connection->asking_first != NULL))
+        ask_again(connection);
+    if (fry_unlikely(connection->want_count > 0))
+        fry_serve_go_on(connection);
     if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting)))
         fry_sends_start_waiting(peer);
     if (fry_connection_is_live(connection) && is_answer_due(connection, was_due, count)) {
@@ -436,7 +447,8 @@ bool fry_peer_is_busy(const fry_peer *peer)
     return connection != NULL && fry_connection_is_live(connection) &&
            (connection->run_count > 0 || connection->posting > 0 || connection->pulling > 0 ||
             connection->controls_used > 0 || connection->channel->leaving > 0 ||
-            connection->refusals_first != NULL ||
+            connection->refusals_first != NULL || fry_ask_can_go_on(connection) ||
+            (connection->want_count > 0 && connection->serves_free != NULL) ||
             (connection->recalls > 0 && connection->state == FRY_CONNECTION_ATTACHED));
 }
 

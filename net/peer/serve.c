@@ -5,7 +5,11 @@
  * The receiver asks for a piece when it has a place for it, so a post of a piece ends by itself,
  * whatever the two programs do. The sender keeps no order and no count: it brings what is asked
  * for, as often as that is. What bounds it is that the other end may have no more than
- * FRY_CONNECTION_ASKED pieces outstanding.
+ * FRY_CONNECTION_ASKED pieces outstanding. But a piece that it has given up, because its receive
+ * was withdrawn, may stay with the channel until the other end makes progress, and it may ask for
+ * others meanwhile. So a piece that finds FRY_CONNECTION_SERVED under way waits. Those that wait
+ * are for launches that have not ended here, of which an honest end never wants as many as there is
+ * room for: it tells of the withdrawal before it asks for more.
  *
  * A send is quiet when its slot was answered, or it was withdrawn, and no post of it or of a piece
  * is under way (fry_message.posts). Bytes that the engine is getting for a piece are the engine's
@@ -22,6 +26,8 @@
 #include "net/peer/fault.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
+
+#include <string.h>
 
 static void end(fry_slice *slice)
 {
@@ -86,19 +92,16 @@ void fry_peer_served(fry_slice *slice, void *memory, void *turn)
         slice->memory = memory; /* it ends as the connection is detached */
 }
 
-/* False: the other end asks for more than agreed. */
-static bool serve(fry_peer_connection *connection, fry_message *message,
-                  const fry_wire_header *header)
+/* There is a free slice. */
+static void serve(fry_peer_connection *connection, fry_message *message, const fry_want *want)
 {
     fry_slice *slice = connection->serves_free;
-    if (slice == NULL)
-        return false;
     connection->serves_free = slice->next;
     *slice = (fry_slice){.message = message,
-                         .offset = header->offset,
-                         .size_bytes = (uint32_t)header->size_bytes,
-                         .number = header->number,
-                         .slot = header->slot,
+                         .offset = want->offset,
+                         .size_bytes = (uint32_t)want->size_bytes,
+                         .number = want->number,
+                         .slot = want->slot,
                          .state = FRY_SLICE_FILLING,
                          .is_staged = message->is_staged,
                          .connection = connection};
@@ -108,7 +111,6 @@ static bool serve(fry_peer_connection *connection, fry_message *message,
         peer->options.events->serve(peer->turn, slice);
     else
         post(slice, (char *)message->memory + slice->offset);
-    return true;
 }
 
 static void recall(fry_peer_connection *connection, fry_connection_slot *slot)
@@ -120,23 +122,71 @@ static void recall(fry_peer_connection *connection, fry_connection_slot *slot)
     connection->recalls++; /* the next progress sends it */
 }
 
+/* The message of the launch that the piece is of; NULL: it has ended. */
+static fry_message *message_of(fry_peer_connection *connection, const fry_want *want)
+{
+    fry_connection_slot *slot = &connection->slots[want->slot];
+    if (!slot->is_used || slot->number != want->number || connection->is_bye_said)
+        return NULL;
+    if (slot->message == NULL)
+        recall(connection, slot);
+    return slot->message;
+}
+
+static void forget_ended(fry_peer_connection *connection)
+{
+    uint32_t count = connection->want_count;
+    connection->want_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        fry_want want = connection->wants[i];
+        if (message_of(connection, &want) != NULL)
+            connection->wants[connection->want_count++] = want;
+    }
+}
+
+/* False: the other end asks for more than agreed. */
+static bool put_off(fry_peer_connection *connection, const fry_want *want)
+{
+    if (connection->want_count == FRY_CONNECTION_WANTED)
+        forget_ended(connection);
+    if (connection->want_count == FRY_CONNECTION_WANTED)
+        return false;
+    connection->wants[connection->want_count++] = *want;
+    return true;
+}
+
 bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *header)
 {
-    if (header->slot >= connection->slots_fresh || header->size_bytes > FRY_SLICE_BYTES_MAX ||
-        (int32_t)(header->number - connection->send_number) >= 0)
+    const fry_want want = {.offset = header->offset,
+                           .size_bytes = header->size_bytes,
+                           .slot = header->slot,
+                           .number = header->number};
+    if (want.slot >= connection->slots_fresh || want.size_bytes > FRY_SLICE_BYTES_MAX ||
+        (int32_t)(want.number - connection->send_number) >= 0)
         return false;
-    fry_connection_slot *slot = &connection->slots[header->slot];
-    if (!slot->is_used || slot->number != header->number || connection->is_bye_said)
-        return true; /* that launch has ended */
-    fry_message *message = slot->message;
-    if (message == NULL) {
-        recall(connection, slot);
+    fry_message *message = message_of(connection, &want);
+    if (message == NULL)
         return true;
+    if ((message->flags & (FRY_MESSAGE_PULLED | FRY_MESSAGE_IN_PIECES)) == 0 ||
+        want.offset > message->size_bytes || want.size_bytes > message->size_bytes - want.offset)
+        return false;
+    if (connection->want_count > 0 || connection->serves_free == NULL)
+        return put_off(connection, &want);
+    serve(connection, message, &want);
+    return true;
+}
+
+void fry_serve_go_on(fry_peer_connection *connection)
+{
+    while (connection->want_count > 0 && connection->serves_free != NULL &&
+           fry_connection_is_live(connection)) {
+        fry_want want = connection->wants[0];
+        connection->want_count--;
+        memmove(connection->wants, connection->wants + 1, connection->want_count * sizeof(want));
+        fry_message *message = message_of(connection, &want);
+        if (message != NULL)
+            serve(connection, message, &want);
     }
-    return (message->flags & (FRY_MESSAGE_PULLED | FRY_MESSAGE_IN_PIECES)) != 0 &&
-           header->offset <= message->size_bytes &&
-           header->size_bytes <= message->size_bytes - header->offset &&
-           serve(connection, message, header);
 }
 
 static fry_slice *slices_of(const fry_peer_connection *connection)
@@ -164,6 +214,7 @@ static void end_all(fry_peer_connection *connection, fry_slice_state state)
 
 void fry_serve_detach(fry_peer_connection *connection)
 {
+    connection->want_count = 0;
     end_all(connection, FRY_SLICE_FILLING);
 }
 

@@ -15,6 +15,9 @@ void fry_peer_served(fry_slice *slice, void *memory, void *turn);
 /* Handles a WANT. False: the other end broke the rules. */
 bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *header);
 
+/* Serves what had to wait, as far as possible. */
+void fry_serve_go_on(fry_peer_connection *connection);
+
 /* No piece of the send is posted any more. */
 void fry_serve_end(fry_peer_connection *connection, const fry_message *message);
 

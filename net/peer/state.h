@@ -52,9 +52,10 @@
     8 /* pieces asked for at once, at most: so many places an end that                             \
          stands still keeps */
 #define FRY_CONNECTION_SERVED                                                                      \
-    32                      /* pieces served at once, at most: a channel may report a post as      \
-                               done only after its bytes have been used */
-#define FRY_MESSAGE_ASKED 4 /* pieces of one message at once, at most */
+    32                           /* pieces served at once, at most: a channel may report a post as \
+                                    done only after its bytes have been used */
+#define FRY_CONNECTION_WANTED 32 /* pieces that are wanted while as many are served: serve.c */
+#define FRY_MESSAGE_ASKED 4      /* pieces of one message at once, at most */
 #define FRY_NO_PIECES "the other member can't exchange messages in pieces, as GPU memory needs"
 
 /* fry_message.flags. */
@@ -84,6 +85,12 @@ typedef enum fry_slice_state {
     FRY_SLICE_GIVEN_UP, /* asked: it comes, but its message is over */
     FRY_SLICE_LOST,     /* asked: its pull failed, and the connection with it */
 } fry_slice_state;
+
+/* A piece that the other end has asked for, and that has to wait. */
+typedef struct fry_want {
+    uint64_t offset, size_bytes;
+    uint32_t slot, number;
+} fry_want;
 
 /*
  * Replaces a message that is withdrawn before it is launched, or before a message came for it:
@@ -202,6 +209,8 @@ struct fry_peer_connection {
     fry_slice *asks_free, *serves_free;
     fry_record *asking_first, *asking_last; /* they have more to ask for */
     uint32_t unasked;                       /* pieces that wait for a control */
+    fry_want *wants;                        /* FRY_CONNECTION_WANTED, oldest first */
+    uint32_t want_count;
 
     fry_message
         ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */

@@ -7,6 +7,7 @@
  * - crowd: more messages at once than chunks, both ways at once, with one chunk for each way.
  * - steady: messages take no memory from the system.
  * - waiting: small sends that nobody receives, past the window, with one chunk.
+ * - bare: a small send is cancelled while it is copied out, with no memory left (emulator).
  * - behind: a send that waits for the program's own stream.
  * - storm: cancels and deadlines at random on either side; what ends well is whole, what does not
  * is poisoned, and in the end everything is quiet.
@@ -23,6 +24,13 @@
 #define STEADY_WINDOWS 40
 #define SMALL_MOST ((size_t)8192)
 #define STORM_BYTES (5 * MIB + 17)
+
+/* What the copies of pieces look like: like copies. */
+static void read_dump(void *arg, const char *text, size_t bytes)
+{
+    bool *has_copy = arg;
+    *has_copy |= memmem(text, bytes, "\"copy\"", 6) != NULL;
+}
 
 /* ---- mixes ---- */
 
@@ -215,6 +223,59 @@ static void test_waiting(void)
     close_members(members);
 }
 
+/* ---- bare ---- */
+
+static bool has_copy(member *of)
+{
+    bool has = false;
+    CHECK_STATUS(ferry_engine_dump(engine_of(of), FERRY_DUMP_JSON, read_dump, &has), FERRY_OK);
+    return has;
+}
+
+/* A small send is cancelled while it is copied out and can't leave, and there is no memory. */
+static void cancel_bare(member members[MEMBERS])
+{
+    member *sender = &members[0];
+    OWN_BUFFER *host = gpu_buffer(sender->at.host, 100, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *from = gpu_buffer(sender->at.gpus[0], 100, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into = gpu_buffer(members[1].at.host, 100, FERRY_MEMORY_DEFAULT);
+    ferry_span target = ferry_buffer_span(into);
+    write_to(sender, ferry_buffer_span(host), 1);
+    write_to(sender, ferry_buffer_span(from), 2);
+    ferry_future *first = ferry_send(sender->group, 1, 1, ferry_buffer_span(host), NULL);
+    EMU(emu_hold)();
+    ferry_future *send = ferry_send(sender->group, 1, 2, ferry_buffer_span(from), NULL);
+    ferry_future *quiet = ferry_future_quiet(send);
+    while (!has_copy(sender))
+        ;
+    failing_allocator_arm(&sender->at.ge.memory, 1, true);
+    CHECK_STATUS(ferry_future_cancel(send), FERRY_OK);
+    CHECK_STATUS(ferry_future_wait(send, -1), FERRY_E_CANCELLED);
+    CHECK(has_copy(sender)); /* after the turn in which it was cancelled */
+    CHECK_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
+    failing_allocator_arm(&sender->at.ge.memory, 0, false);
+    EMU(emu_release)();
+    CHECK_STATUS(gpu_end(quiet), FERRY_OK);
+    CHECK_STATUS(gpu_end(ferry_recv(members[1].group, 0, 1, target, NULL)), FERRY_OK);
+    CHECK_STATUS(gpu_end(first), FERRY_OK);
+    CHECK(gpu_end(ferry_recv(members[1].group, 0, 2, target, NULL)) != FERRY_OK);
+    ferry_future_release(send);
+}
+
+static void test_bare(void)
+{
+    member members[MEMBERS];
+    if (EMU(emu_hold) == NULL)
+        return;
+    gpu_watch("a send that is cancelled with no memory left", 60);
+    window_messages = 1;
+    open_members(members, 0);
+    window_messages = 0;
+    exchange(members, 1, 1 + PLACES * 2, 100); /* makes the chunks and the connection */
+    cancel_bare(members);
+    close_members(members);
+}
+
 /* ---- behind ---- */
 
 static void send_behind(member members[MEMBERS])
@@ -267,13 +328,6 @@ static void end_quietly(ferry_future *future)
     (void)ferry_future_wait(future, -1);
     ferry_status status = gpu_end(ferry_future_quiet(future));
     CHECK(status == FERRY_OK || status == FERRY_E_SHUTDOWN); /* of an engine that is over */
-}
-
-/* What the copies of pieces look like: like copies. */
-static void read_dump(void *arg, const char *text, size_t bytes)
-{
-    bool *has_copy = arg;
-    *has_copy |= memmem(text, bytes, "\"copy\"", 6) != NULL;
 }
 
 static void storm_once(member members[MEMBERS], size_t count)
@@ -510,11 +564,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*fn)(void);
-    } tests[] = {
-        {"mixes", test_mixes},       {"embedded", test_embedded}, {"crowd", test_crowd},
-        {"steady", test_steady},     {"waiting", test_waiting},   {"behind", test_behind},
-        {"storm", test_storm},       {"shown", test_shown},       {"starved", test_starved},
-        {"shutdown", test_shutdown}, {"refused", test_refused},   {"lost", test_lost}};
+    } tests[] = {{"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
+                 {"steady", test_steady},   {"waiting", test_waiting},   {"bare", test_bare},
+                 {"behind", test_behind},   {"storm", test_storm},       {"shown", test_shown},
+                 {"starved", test_starved}, {"shutdown", test_shutdown}, {"refused", test_refused},
+                 {"lost", test_lost}};
     if (argc > 2)
         random_state = strtoull(argv[2], NULL, 10);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

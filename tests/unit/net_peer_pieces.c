@@ -532,7 +532,7 @@ Test(net_peer_pieces, too_many_wants)
     is_slow = true;
     (void)begin(p, 0, true, 2000, true);
     const fry_wire_header want = WANT(0, 0, 1, 0);
-    for (int i = 0; i < FRY_CONNECTION_SERVED; i++)
+    for (int i = 0; i < FRY_CONNECTION_SERVED + FRY_CONNECTION_WANTED; i++)
         inject(p, 0, &want, 0, false);
     cr_expect_eq(p->ends[0].failed, 0);
     inject(p, 0, &want, 0, false);
@@ -550,4 +550,80 @@ Test(net_peer_pieces, unknown_where_not_agreed)
         inject(p, 0, &headers[i], headers[i].kind == FRY_WIRE_PIECE, false);
         cr_expect_eq(p->ends[0].failed, 1);
     }
+}
+
+/* ---- pieces that are free again ---- */
+
+static pair_op *begin_tagged(pair *p, int end, bool is_send, ferry_tag tag)
+{
+    pair_op *op = pair_enter(p, end, is_send, tag, 2000);
+    op->message.is_staged = true;
+    op->message.memory = NULL;
+    fry_peer_ready(&op->message, NULL);
+    return op;
+}
+
+static void cancel(pair_op *op)
+{
+    const fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1};
+    fry_peer_withdraw(&op->message, &fault, NULL);
+}
+
+/* Two receives have all pieces that can be asked for, and are over; the third gets them. */
+static void hand_on(bool is_by_sender)
+{
+    PIECES_INIT(p);
+    pair_open(p);
+    is_slow = true;
+    pair_op *sends[3], *receives[3];
+    for (int i = 0; i < 3; i++) {
+        receives[i] = begin_tagged(p, 1, false, (ferry_tag)i);
+        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i);
+    }
+    pair_run(p);
+    for (int i = 0; i < 2; i++)
+        cancel(is_by_sender ? sends[i] : receives[i]);
+    run(p);
+    expect_met(sends[2], receives[2]);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(sends[i]->quiet, 1);
+        cr_expect_eq(receives[i]->quiet, 1);
+    }
+}
+
+Test(net_peer_pieces, go_to_others_when_a_receive_is_withdrawn)
+{
+    hand_on(false);
+}
+
+Test(net_peer_pieces, go_to_others_when_a_send_is_withdrawn)
+{
+    hand_on(true);
+}
+
+/* The receiver withdraws again and again, and never hears of the pieces that have been posted. */
+Test(net_peer_pieces, that_are_given_up_are_no_offence)
+{
+    enum { MESSAGES = 20 };
+    PIECES_INIT(p);
+    pair_open(p);
+    is_slow = true;
+    pair_op *sends[MESSAGES], *receives[MESSAGES];
+    for (int i = 0; i < MESSAGES; i++)
+        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i);
+    pair_run(p);
+    for (int i = 0; i < MESSAGES; i += 2) {
+        for (int k = i; k < i + 2; k++)
+            receives[k] = begin_tagged(p, 1, false, (ferry_tag)k);
+        do {
+            (void)fry_peer_progress(p->ends[0].peer, NULL);
+        } while (answer_all() != 0);
+        for (int k = i; k < i + 2 && i + 2 < MESSAGES; k++)
+            cancel(receives[k]);
+    }
+    run(p);
+    for (int end = 0; end < 2; end++)
+        cr_expect_eq(p->ends[end].failed, 0);
+    for (int i = MESSAGES - 2; i < MESSAGES; i++)
+        expect_met(sends[i], receives[i]);
 }
