@@ -69,11 +69,11 @@ static inline void open_engine(member *self, size_t staging_bytes)
     self->at.ordinals[1] = count > 1 ? 1 : 0;
 }
 
-static inline void open_some(member *members, int count, size_t staging_bytes)
+/* The last one first: only it may have a loop that the waiting thread drives. */
+static inline void join_all(member *members, int count)
 {
     ferry_future *joins[MEMBERS];
     for (int i = 0; i < count; i++) {
-        open_engine(&members[i], staging_bytes);
         ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
         group.store = "mem:gpu";
         group.job = "job";
@@ -83,8 +83,15 @@ static inline void open_some(member *members, int count, size_t staging_bytes)
         group.window_messages = window_messages;
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
-    for (int i = 0; i < count; i++)
+    for (int i = count; i-- > 0;)
         CHECK_STATUS(gpu_end(joins[i]), FERRY_OK);
+}
+
+static inline void open_some(member *members, int count, size_t staging_bytes)
+{
+    for (int i = 0; i < count; i++)
+        open_engine(&members[i], staging_bytes);
+    join_all(members, count);
 }
 
 static inline void open_members(member members[MEMBERS], size_t staging_bytes)
