@@ -180,6 +180,12 @@ ferry_future *ferry_event_wrap(ferry_device *device, void *native_event, void *n
 
 /* ---- the program's streams wait for ferry ---- */
 
+/* A receive that gets a place on a device at its end. */
+static bool is_receive_on_device(const fry_node *node)
+{
+    return node->kind == FERRY_OP_RECV && node->op.message.is_staged;
+}
+
 static ferry_status event_at(fry_stand stand, const fry_device *device, fry_event *event_p)
 {
     fry_stream *stream = stand.lane->stream;
@@ -226,7 +232,7 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     uint8_t state = fry_load_acquire(&node->state);
     if (state == FRY_NODE_QUIET)
         return FERRY_OK;
-    if (node->kind == FERRY_OP_RECV && node->op.message.is_staged)
+    if (is_receive_on_device(node))
         return find_landing(future, device, event_p);
     if (!fry_node_is_on_stream(node))
         return fry_future_is_resolved(future) &&
@@ -265,10 +271,14 @@ static ferry_status try_stream_wait(const ferry_future *future, fry_device *devi
  */
 static bool hurry(ferry_engine *engine, const ferry_future *future, int64_t *end_ns)
 {
-    uint8_t state = fry_load_acquire(&fry_node_of(future)->state);
+    const fry_node *node = fry_node_of(future);
+    uint8_t state = fry_load_acquire(&node->state);
     /* NEW: in the inbox. ISSUED: about to be flushed. Later: about to have a status. */
     if (state == FRY_NODE_WAITING || state == FRY_NODE_READY)
         return false; /* something else holds it */
+    if (state == FRY_NODE_ISSUED && is_receive_on_device(node) &&
+        fry_load_acquire(&node->op.message.stand.sequence) == 0)
+        return false; /* its last bytes have not come */
     if (*end_ns == 0)
         *end_ns = fry_clock_monotonic_ns() + HURRY_NS;
     else if (fry_clock_monotonic_ns() >= *end_ns)
