@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define SMALL_BYTES ((size_t)65536)
+#define KEPT 4 /* allocations that are elsewhere than the one wanted */
 
 /* ---- the owner, a process of its own ---- */
 
@@ -27,10 +28,10 @@ static CUresult make(probe_message *message)
     owner.size_bytes = message->size_bytes;
     owner.memory = probe_memory(owner.size_bytes);
     fill_ends(owner.memory, owner.size_bytes, message->word);
-    PROBE_CALL(cuStreamSynchronize, owner.stream);
     message->address = owner.memory;
     owner.written = probe_event(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
     PROBE_CALL(cuEventRecord, owner.written, owner.stream);
+    PROBE_CALL(cuStreamSynchronize, owner.stream); /* fired, before this process may be stopped */
     if (driver.cuIpcGetEventHandle != NULL)
         PROBE_CALL(cuIpcGetEventHandle, &message->event, owner.written);
     return driver.cuIpcGetMemHandle(&message->memory, owner.memory);
@@ -60,6 +61,27 @@ static CUresult make_again(probe_message *message)
     message->address = owner.memory;
     fill_ends(owner.memory, owner.size_bytes, message->word);
     return driver.cuStreamSynchronize(owner.stream);
+}
+
+/*
+ * Whether a place is given again soon is up to the driver: some that are elsewhere are kept, as the
+ * next is elsewhere then; the rest is freed, for a driver that goes round.
+ */
+static CUresult make_same(probe_message *message)
+{
+    CUdeviceptr wanted = message->address;
+    int64_t end_ns = bench_now_ns() + message->took_ns;
+    for (message->count = 1;; message->count++) {
+        owner.memory = probe_memory(owner.size_bytes);
+        if (owner.memory == wanted || bench_now_ns() >= end_ns)
+            break;
+        if (message->count > KEPT)
+            PROBE_CALL(cuMemFree, owner.memory);
+    }
+    message->address = owner.memory;
+    fill_ends(owner.memory, owner.size_bytes, message->word);
+    PROBE_CALL(cuStreamSynchronize, owner.stream);
+    return driver.cuIpcGetMemHandle(&message->memory, owner.memory);
 }
 
 static CUresult make_small(probe_message *message)
@@ -110,6 +132,8 @@ static CUresult obey(probe_message *message)
         return share_health(owner.stream);
     case SHARE_READER:
         return read_always(message);
+    case SHARE_SAME:
+        return make_same(message);
     }
     return CUDA_ERROR_INVALID_VALUE;
 }
@@ -143,8 +167,8 @@ bool share_is_there(const char *shape)
 probe_message share_ask(const probe_child *owner_process, share_order order, uint32_t word,
                         size_t size_bytes)
 {
-    static const char *const names[] = {"make",  "hear",   "fill",  "read",    "free",
-                                        "again", "inside", "small", "healthy", "reader"};
+    static const char *const names[] = {"make",   "hear",  "fill",    "read",   "free", "again",
+                                        "inside", "small", "healthy", "reader", "same"};
     probe_message message = {.order = (int32_t)order, .word = word, .size_bytes = size_bytes};
     message = probe_ask(owner_process, &message, names[order]);
     if (message.result != CUDA_SUCCESS)
@@ -158,6 +182,34 @@ CUdeviceptr share_open(const probe_message *made, CUresult *result_p)
     *result_p =
         driver.cuIpcOpenMemHandle(&memory, made->memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     return *result_p == CUDA_SUCCESS ? memory : 0;
+}
+
+CUresult share_close(CUdeviceptr memory, int64_t *took_ns_p)
+{
+    int64_t begin_ns = bench_now_ns();
+    CUresult result = driver.cuIpcCloseMemHandle(memory);
+    *took_ns_p = bench_now_ns() - begin_ns;
+    return result;
+}
+
+CUresult share_drain(CUstream stream, int64_t limit_ns, int64_t *took_ns_p)
+{
+    CUresult result;
+    int64_t begin_ns = bench_now_ns();
+    do {
+        result = driver.cuStreamQuery(stream);
+        *took_ns_p = bench_now_ns() - begin_ns;
+    } while (result == CUDA_ERROR_NOT_READY && *took_ns_p < limit_ns);
+    return result;
+}
+
+void share_kill(probe_child *other, const char *shape)
+{
+    int64_t gone_ns = probe_peer_kill(other);
+    if (gone_ns == INT64_MAX)
+        probe_row(shape, NAN, "ns", PROBE_NO, "it is not gone after 3 s");
+    else
+        share_row(shape, gone_ns, CUDA_SUCCESS);
 }
 
 uint32_t share_read(CUdeviceptr memory, CUstream stream, CUresult *result_p)
@@ -191,6 +243,12 @@ void share_row(const char *shape, int64_t took_ns, CUresult result)
     bool is_good = result == CUDA_SUCCESS;
     probe_row(shape, (double)took_ns, "ns", is_good ? PROBE_YES : PROBE_NO, "%s",
               is_good ? "" : driver_error_name(result));
+}
+
+void share_row_call(const char *shape, int64_t took_ns, CUresult result, const char *what)
+{
+    probe_row(shape, (double)took_ns, "ns", result == CUDA_SUCCESS ? PROBE_YES : PROBE_NO, "%s: %s",
+              what, driver_error_name(result));
 }
 
 void share_row_word(const char *shape, CUresult result, uint32_t seen, uint32_t wanted,

@@ -21,6 +21,8 @@ typedef enum share_order {
                       size_bytes from one to the other */
     SHARE_HEALTHY, /* is its context? */
     SHARE_READER,  /* opens `memory` and queues `count` copies of size_bytes out of it */
+    SHARE_SAME,    /* as SHARE_AGAIN, at `address` if it gets that within took_ns
+                      -> address, memory, and how many it got -> count */
 } share_order;
 
 /* False, and a row without an answer: this driver has no such calls. */
@@ -33,6 +35,15 @@ probe_message share_ask(const probe_child *owner, share_order order, uint32_t wo
 /* The memory of an answer, opened here; 0 and its error in *result_p. */
 CUdeviceptr share_open(const probe_message *made, CUresult *result_p);
 
+/* Closes it here; *took_ns_p: how long the call took. */
+CUresult share_close(CUdeviceptr memory, int64_t *took_ns_p);
+
+/* Waits until the stream is empty, or for that long: CUDA_ERROR_NOT_READY. */
+CUresult share_drain(CUstream stream, int64_t limit_ns, int64_t *took_ns_p);
+
+/* Kills the other process; a row of how long it took to be gone. */
+void share_kill(probe_child *other, const char *shape);
+
 /* The word there, read behind all that the stream has to do; its error in *result_p. */
 uint32_t share_read(CUdeviceptr memory, CUstream stream, CUresult *result_p);
 
@@ -41,6 +52,12 @@ CUresult share_health(CUstream stream);
 
 /* A row of a call: how long it took; the answer is whether it succeeded, the note its error. */
 void share_row(const char *shape, int64_t took_ns, CUresult result);
+
+/*
+ * A row of a question whose answer is a call's: yes if it succeeded. The note has its error and
+ * `what` it was.
+ */
+void share_row_call(const char *shape, int64_t took_ns, CUresult result, const char *what);
 
 /* A row of words: the answer is whether it is the one wanted. */
 void share_row_word(const char *shape, CUresult result, uint32_t seen, uint32_t wanted,

@@ -36,27 +36,6 @@ static void open_rig(void)
     rig.copies = probe.is_smoke ? 4 : COPIES;
 }
 
-/* Until the stream is empty, or the limit. */
-static CUresult drain(int64_t *took_ns_p)
-{
-    CUresult result;
-    int64_t begin_ns = bench_now_ns();
-    do {
-        result = driver.cuStreamQuery(rig.stream);
-        *took_ns_p = bench_now_ns() - begin_ns;
-    } while (result == CUDA_ERROR_NOT_READY && *took_ns_p < COPIES_MOST_NS);
-    return result;
-}
-
-static void kill_other(const char *shape)
-{
-    int64_t gone_ns = probe_peer_kill(&rig.other);
-    if (gone_ns == INT64_MAX)
-        probe_row(shape, NAN, "ns", PROBE_NO, "it is not gone after 3 s");
-    else
-        share_row(shape, gone_ns, CUDA_SUCCESS);
-}
-
 /* ---- share-die ---- */
 
 static void copy_as_it_dies(CUdeviceptr theirs, CUdeviceptr own)
@@ -65,12 +44,12 @@ static void copy_as_it_dies(CUdeviceptr theirs, CUdeviceptr own)
     for (uint32_t i = 0; i < rig.copies; i++)
         PROBE_CALL(cuMemcpyAsync, own, theirs, rig.size_bytes, rig.stream);
     bench_spin_ns(KILL_AFTER_NS);
-    kill_other("die-gone");
+    share_kill(&rig.other, "die-gone");
     bool is_running = driver.cuStreamQuery(rig.stream) == CUDA_ERROR_NOT_READY;
     probe_row("die-copies-outlive", NAN, "", is_running ? PROBE_YES : PROBE_NONE, "%s",
               is_running ? "the owner is gone and the copies run"
                          : "they were over before the owner was gone");
-    CUresult result = drain(&took_ns);
+    CUresult result = share_drain(rig.stream, COPIES_MOST_NS, &took_ns);
     share_row("die-copies-end", took_ns, result);
     uint32_t word = share_read(own + rig.size_bytes - sizeof word, rig.stream, &result);
     share_row_word("die-copies-right", result, word, WORD, "the last word of the copy");
@@ -126,7 +105,7 @@ void probe_share_die_reader(const probe_case *which)
     reading = probe_ask(&rig.other, &reading, "reader");
     share_row("reader-copies", 0, (CUresult)reading.result);
     bench_spin_ns(KILL_AFTER_NS);
-    kill_other("reader-gone");
+    share_kill(&rig.other, "reader-gone");
     CUresult result = share_health(rig.stream);
     share_row("reader-owner-healthy", 0, result);
     uint32_t word = share_read(memory, rig.stream, &result);

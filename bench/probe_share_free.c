@@ -38,14 +38,6 @@ static int64_t free_mib(void)
     return (int64_t)(free_bytes >> 20);
 }
 
-static CUresult close_memory(CUdeviceptr memory, int64_t *took_ns_p)
-{
-    int64_t begin_ns = bench_now_ns();
-    CUresult result = driver.cuIpcCloseMemHandle(memory);
-    *took_ns_p = bench_now_ns() - begin_ns;
-    return result;
-}
-
 /* ---- share-free ---- */
 
 /* False: the owner's call stands until the memory is closed here, which it is then. */
@@ -58,7 +50,7 @@ static bool free_there(CUdeviceptr memory)
         share_row("free-returns", message.took_ns, (CUresult)message.result);
         return true;
     }
-    (void)close_memory(memory, &took_ns);
+    (void)share_close(memory, &took_ns);
     bool is_heard = probe_hear(&rig.owner, &message, PROBE_ANSWER_NS);
     probe_row("free-returns", NAN, "", PROBE_NO, "%s",
               is_heard ? "it stands until the memory is closed" : "nor when the memory is closed");
@@ -112,7 +104,7 @@ void probe_share_free(const probe_case *which)
               "more free memory once the owner freed %zu MiB", rig.size_bytes >> 20);
     look_for_new(memory, made.address);
     before_mib = free_mib();
-    result = close_memory(memory, &took_ns);
+    result = share_close(memory, &took_ns);
     share_row("freed-close", took_ns, result);
     probe_row("freed-close-gives", (double)(free_mib() - before_mib), "MiB", PROBE_YES,
               "more free memory at the close");
@@ -154,7 +146,7 @@ static void try_middle(size_t offset)
     uint32_t word = share_read(memory, rig.stream, &result);
     share_row_word("middle-is-base", result, word, OLD, "the word there, first of the allocation");
     (void)tell_range("middle-range", memory, &base);
-    (void)close_memory(memory, &took_ns);
+    (void)share_close(memory, &took_ns);
 }
 
 static void try_twice(const probe_message *made)
@@ -168,12 +160,12 @@ static void try_twice(const probe_message *made)
     if (first_result != CUDA_SUCCESS || second_result != CUDA_SUCCESS)
         return;
     probe_row("twice-same-address", NAN, "", first == second ? PROBE_YES : PROBE_NO, "%s", "");
-    result = close_memory(second, &took_ns);
+    result = share_close(second, &took_ns);
     share_row("twice-close-one", took_ns, result);
     uint32_t word = share_read(first, rig.stream, &result);
     share_row_word("twice-reads-on", result, word, OLD, "when one of two is closed");
     if (result == CUDA_SUCCESS)
-        share_row("twice-close-both", took_ns, close_memory(first, &took_ns));
+        share_row("twice-close-both", took_ns, share_close(first, &took_ns));
 }
 
 /* Whoever may read the first may read its neighbour, too: what is shared is the block. */
