@@ -181,6 +181,7 @@ typedef struct fry_call_op {
 
 struct fry_transfer;
 
+/* No address space has more; a message's node keeps offsets and sizes in as many bits. */
 #define FRY_BUFFER_BYTES_MAX (((uint64_t)1 << 48) - 1)
 
 /*

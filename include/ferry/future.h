@@ -167,9 +167,10 @@ FERRY_API ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *con
  * stream, when a function has been handed out, when a message may touch its memory, and when any
  * other operation has succeeded. A receive into the memory of a device is issued when the copies
  * that bring its bytes there have been queued: what comes behind it can then wait on the device. If
- * the operation fails before it is issued, the future fails with FERRY_E_DEPENDENCY and the
- * operation's failure as cause. One reference for the caller; never NULL. Otherwise fails like
- * ferry_future_all; after the shutdown has begun it fails at once with FERRY_E_SHUTDOWN.
+ * a copy found its stream full, that is when the receive has succeeded. If the operation fails
+ * before it is issued, the future fails with FERRY_E_DEPENDENCY and the operation's failure as
+ * cause. One reference for the caller; never NULL. Otherwise fails like ferry_future_all; after the
+ * shutdown has begun it fails at once with FERRY_E_SHUTDOWN.
  */
 FERRY_API ferry_future *ferry_future_issued(ferry_future *future);
 

@@ -122,7 +122,8 @@ static void recall(fry_peer_connection *connection, fry_connection_slot *slot)
     connection->recalls++; /* the next progress sends it */
 }
 
-/* The message of the launch that the piece is of; NULL: it has ended. */
+/* The message of the launch that the piece is of. NULL: it has ended, or it was withdrawn, which
+ * the other end is told. */
 static fry_message *message_of(fry_peer_connection *connection, const fry_want *want)
 {
     fry_connection_slot *slot = &connection->slots[want->slot];

@@ -95,6 +95,7 @@ Test(bad_input, null_pointers_beside_good_handles)
     ASSERT_STATUS(ferry_buffer_wrap(device, memory, 4, NULL, NULL, NULL), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_alloc(device, 0, &buffer), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_alloc(device, SIZE_MAX, &buffer), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_alloc(device, (size_t)1 << 48, &buffer), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_wrap(device, memory, 0, NULL, NULL, &buffer), FERRY_E_INVALID);
     cr_assert_null(buffer);
     ASSERT_STATUS(ferry_promise_create(engine(), NULL), FERRY_E_INVALID);

@@ -83,6 +83,26 @@ static ferry_status wait_on_stream(scene *self)
 
 /* ---- ordered ---- */
 
+/* What a dump says of a receive: each operation is a line. */
+static void read_dump(void *arg, const char *text, size_t bytes)
+{
+    static const char receive[] = "\"kind\":\"recv\"", waits[] = "\"waits_for\":\"device\"";
+    bool *waits_for_device = arg;
+    const char *line = memmem(text, bytes, receive, sizeof receive - 1);
+    const char *end = line != NULL ? memchr(line, '\n', bytes - (size_t)(line - text)) : NULL;
+    if (end != NULL)
+        *waits_for_device = memmem(line, (size_t)(end - line), waits, sizeof waits - 1) != NULL;
+}
+
+static bool waits_for_device(const scene *self)
+{
+    bool waits = false;
+    CHECK_STATUS(
+        ferry_engine_dump(engine_of(&self->members[1]), FERRY_DUMP_JSON, read_dump, &waits),
+        FERRY_OK);
+    return waits;
+}
+
 static void test_ordered(void)
 {
     scene self;
@@ -96,8 +116,10 @@ static void test_ordered(void)
     ferry_future *queued = ferry_future_issued(self.copy);
     CHECK_STATUS(wait_on_stream(&self), FERRY_E_NOT_ISSUED);
     CHECK_STATUS(ferry_future_poll(landed), FERRY_PENDING);
+    CHECK(!waits_for_device(&self));
     send(&self);
     CHECK_STATUS(gpu_end(landed), FERRY_OK);
+    CHECK(waits_for_device(&self));
     CHECK_STATUS(gpu_end(queued), FERRY_OK);
     CHECK_STATUS(wait_on_stream(&self), FERRY_OK);
     user_gpu_copy(self.user, 0, self.seen, ferry_buffer_data(self.into), BYTES);
@@ -255,21 +277,10 @@ static void test_storm(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*fn)(void);
-    } tests[] = {{"ordered", test_ordered},
-                 {"cut", test_cut},
-                 {"narrow", test_narrow},
-                 {"storm", test_storm}};
-    if (argc > 2)
-        random_state = strtoull(argv[2], NULL, 10);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        if (argc < 2 || strcmp(argv[1], tests[i].name) == 0 || strcmp(argv[1], "all") == 0) {
-            tests[i].fn();
-            (void)printf("%s\n", tests[i].name);
-            (void)fflush(stdout);
-        }
-    }
+    static const named_test tests[] = {{"ordered", test_ordered},
+                                       {"cut", test_cut},
+                                       {"narrow", test_narrow},
+                                       {"storm", test_storm}};
+    run_named(argc, argv, tests, sizeof tests / sizeof tests[0]);
     return 0;
 }

@@ -204,4 +204,25 @@ static inline void release_talk(talk *self)
     ferry_buffer_release(self->into);
 }
 
+/* ---- tests by name ---- */
+
+typedef struct named_test {
+    const char *name;
+    void (*fn)(void);
+} named_test;
+
+/* PROGRAM [NAME|all [SEED]]: that test, or all. Says which have ended. */
+static inline void run_named(int argc, char **argv, const named_test *tests, size_t count)
+{
+    if (argc > 2)
+        random_state = strtoull(argv[2], NULL, 10);
+    for (size_t i = 0; i < count; i++) {
+        if (argc < 2 || strcmp(argv[1], tests[i].name) == 0 || strcmp(argv[1], "all") == 0) {
+            tests[i].fn();
+            (void)printf("%s\n", tests[i].name);
+            (void)fflush(stdout);
+        }
+    }
+}
+
 #endif

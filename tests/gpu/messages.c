@@ -559,22 +559,12 @@ static void test_lost(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*fn)(void);
-    } tests[] = {{"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
-                 {"steady", test_steady},   {"waiting", test_waiting},   {"bare", test_bare},
-                 {"behind", test_behind},   {"storm", test_storm},       {"shown", test_shown},
-                 {"starved", test_starved}, {"shutdown", test_shutdown}, {"refused", test_refused},
-                 {"lost", test_lost}};
-    if (argc > 2)
-        random_state = strtoull(argv[2], NULL, 10);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        if (argc < 2 || strcmp(argv[1], tests[i].name) == 0 || strcmp(argv[1], "all") == 0) {
-            tests[i].fn();
-            (void)printf("%s\n", tests[i].name);
-            (void)fflush(stdout);
-        }
-    }
+    static const named_test tests[] = {
+        {"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
+        {"steady", test_steady},   {"waiting", test_waiting},   {"bare", test_bare},
+        {"behind", test_behind},   {"storm", test_storm},       {"shown", test_shown},
+        {"starved", test_starved}, {"shutdown", test_shutdown}, {"refused", test_refused},
+        {"lost", test_lost}};
+    run_named(argc, argv, tests, sizeof tests / sizeof tests[0]);
     return 0;
 }

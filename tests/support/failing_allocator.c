@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define RUBBISH 0xa5
-#define RUBBISH_BYTES ((size_t)256 << 10)
 
 static bool must_fail(failing_allocator *fa)
 {
@@ -20,16 +19,6 @@ static bool must_fail(failing_allocator *fa)
     return true;
 }
 
-/* Of large memory only the ends, as most of it is never touched: a member's tables are 28 MB. */
-static void fill_with_rubbish(unsigned char *memory, size_t size_bytes)
-{
-    if (size_bytes > 2 * RUBBISH_BYTES) {
-        memset(memory + size_bytes - RUBBISH_BYTES, RUBBISH, RUBBISH_BYTES);
-        size_bytes = RUBBISH_BYTES;
-    }
-    memset(memory, RUBBISH, size_bytes);
-}
-
 static void *counted_alloc(void *arg, size_t size_bytes, size_t align_bytes)
 {
     failing_allocator *fa = arg;
@@ -40,7 +29,7 @@ static void *counted_alloc(void *arg, size_t size_bytes, size_t align_bytes)
         align_bytes = sizeof(void *);
     if (posix_memalign(&memory, align_bytes, size_bytes) != 0)
         return NULL;
-    fill_with_rubbish(memory, size_bytes);
+    memset(memory, RUBBISH, size_bytes);
     atomic_fetch_add(&fa->live_bytes, (int64_t)size_bytes);
     return memory;
 }

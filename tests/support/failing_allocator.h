@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An allocator that counts what is alive and fails a call that the test names. Memory comes filled
- * with rubbish (large memory at its ends), so that what should have been zeroed and was not shows.
- * Any thread.
+ * with rubbish, so that what should have been zeroed and was not shows. Any thread.
  */
 #ifndef FERRY_TESTS_FAILING_ALLOCATOR_H
 #define FERRY_TESTS_FAILING_ALLOCATOR_H
