@@ -179,7 +179,7 @@ static void end_lost(user *self)
 {
     release_buffers(self);
     CHECK_STATUS(ferry_engine_shutdown(self->ge.engine, 100000000), FERRY_E_DEADLINE);
-    _exit(0);
+    gpu_leave();
 }
 
 static void lost_gpu(void)
