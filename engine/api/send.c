@@ -75,8 +75,10 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->message.size_bytes = span->size_bytes;
     transfer->message.tag = tag;
     transfer->message.is_send = node->kind == FERRY_OP_SEND;
-    if (transfer->message.is_staged)
+    if (transfer->message.is_staged) {
         transfer->landed = (fry_landed){0};
+        transfer->ahead = NULL;
+    }
     node->op.message = (fry_message_op){.transfer = transfer,
                                         .buffer = span->size_bytes != 0 ? span->buffer : NULL,
                                         .offset = span->offset_bytes & FRY_BUFFER_BYTES_MAX,

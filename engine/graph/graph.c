@@ -363,6 +363,8 @@ void fry_graph_stuck(fry_turn *turn, fry_node *node)
 /* Whether the operation may be at work, so that quiet comes later. Asks it to stop. */
 static bool is_under_way(const fry_op_kind *kind, fry_node *node)
 {
+    if (fry_unlikely(kind->has_begun != NULL) && node->state < FRY_NODE_ISSUED)
+        return kind->has_begun(node);
     return node->state == FRY_NODE_ISSUED && (node->flags & FRY_NODE_FIRED) == 0 &&
            kind->stop != NULL && kind->stop(node);
 }

@@ -104,6 +104,11 @@ typedef struct fry_op_kind {
      * NULL: it does not.
      */
     bool (*stop)(fry_node *node);
+    /*
+     * It fails before it was ISSUED: whether something of it may touch its memory until its end
+     * comes. NULL: no.
+     */
+    bool (*has_begun)(const fry_node *node);
     /* OF_OTHERS: whether a part of it that has no edge may be under way. NULL: no. */
     bool (*awaits)(const fry_node *node);
     /*

@@ -28,6 +28,7 @@
 #include "engine/graph/use.h"
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
+#include "engine/messages/ahead.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
@@ -144,6 +145,14 @@ static void set_flow(fry_node *node, uint64_t sent_op)
     fry_store_release(&node->outside, FRY_OUTSIDE_FLOWS); /* pairs with moved_bytes */
 }
 
+/* Its copies are over. */
+static void let_go_of_chunks(fry_turn *turn, fry_transfer *transfer)
+{
+    if ((transfer->flags & FRY_TRANSFER_STAGES) != 0)
+        fry_stage_forget(turn, transfer);
+    fry_ahead_drop(turn, transfer);
+}
+
 static void message_quiet(void *arg, fry_message *message)
 {
     fry_turn *turn = arg;
@@ -153,8 +162,8 @@ static void message_quiet(void *arg, fry_message *message)
         transfer->flags |= FRY_TRANSFER_ENDS;
         return;
     }
-    if (fry_unlikely((transfer->flags & FRY_TRANSFER_STAGES) != 0))
-        fry_stage_forget(turn, transfer);
+    if (fry_unlikely(message->is_staged))
+        let_go_of_chunks(turn, transfer);
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
         set_flow(node, message->other_op);
@@ -179,6 +188,8 @@ static void message_untouched(void *arg, fry_message *message)
     transfer->flags |= FRY_TRANSFER_UNTOUCHED;
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0 || transfer->copies != 0)
         return; /* the loop has yet to fail the node; the last copy calls this again */
+    if (message->is_staged)
+        fry_ahead_drop(turn, transfer);
     if (node == NULL)
         return;
     part(transfer);
@@ -197,8 +208,8 @@ static void message_done(void *arg, fry_message *message)
         transfer->flags |= FRY_TRANSFER_RESOLVED | FRY_TRANSFER_ENDS;
         return;
     }
-    if (fry_unlikely((transfer->flags & FRY_TRANSFER_STAGES) != 0))
-        fry_stage_forget(turn, transfer);
+    if (fry_unlikely(message->is_staged))
+        let_go_of_chunks(turn, transfer);
     if (node != NULL && !message->is_send)
         set_flow(node, message->other_op);
     fry_route_closed(turn, route);
@@ -302,7 +313,8 @@ static void start(fry_turn *turn, fry_node *node)
     else
         fry_graph_issued(turn, node);
     if (fry_unlikely(fry_stage_is_small(&transfer->message))) {
-        fry_stage_fetch(turn, transfer);
+        fry_stage_start_small(turn, transfer);
+        fry_route_launched(turn, route);
         return;
     }
     if (!is_send_next(turn))
@@ -377,6 +389,8 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
         return;
     if (!is_under_way)
         part(transfer);
+    if (fry_unlikely(transfer->message.is_staged))
+        fry_ahead_cancel(turn, transfer);
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
         return;
     transfer->flags |= FRY_TRANSFER_RESOLVED;
@@ -389,10 +403,25 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 
 /* ---- their rows ---- */
 
+static void read_ahead(fry_turn *turn, fry_node *node)
+{
+    const fry_transfer *transfer = node->op.message.transfer;
+    if (transfer != NULL && (transfer->flags & FRY_TRANSFER_ENTERED) != 0)
+        fry_ahead_begin(turn, node);
+}
+
+static bool has_begun(const fry_node *node)
+{
+    const fry_message_op *message = &node->op.message;
+    return message->is_staged && message->transfer != NULL && message->transfer->copies != 0;
+}
+
 static bool entered(fry_turn *turn, fry_node *node, bool may_start)
 {
     if (!may_start) {
         enter(turn, node);
+        if (node->op.message.is_staged && node->kind == FERRY_OP_SEND)
+            read_ahead(turn, node);
         return false;
     }
     fry_node_set_holding(node, 0);
@@ -463,6 +492,7 @@ static void describe_message(const ferry_engine *engine, const fry_node *node, f
 
 const fry_op_kind fry_kind_send = {
     .traits = MESSAGE_TRAITS,
+    .has_begun = has_begun,
     .span = sent_span,
     .discard = discard,
     .entered = entered,

@@ -46,7 +46,9 @@ typedef struct fry_transfer {
     uint8_t copies; /* of its pieces, from or to its memory: stage.c */
     int32_t status;
     fry_fault fault;
-    fry_landed landed;
+    fry_landed landed;       /* a staged receive */
+    struct fry_stage *ahead; /* a staged send: the chunk that has its first bytes before it starts,
+                                or will have them; or NULL */
 } fry_transfer;
 
 #define FRY_FLOW_OP_MASK (((uint64_t)1 << 40) - 1)

@@ -16,7 +16,8 @@
  * first come, first served. A chunk that comes in is held from being asked for until the copy to
  * the device: that takes a chunk out at the other end, and nothing else. If both ways took chunks
  * from one pool, two members could each hold all of theirs for what comes in, and wait for one with
- * which the other would send. So each way has its own half, of which one chunk is enough.
+ * which the other would send. So each way has its own half, of which one chunk is enough. (Reading
+ * ahead may take some of those that go out, never the last: ahead.c.)
  *
  * Small sends are copied out first, and then launched with their data like those of host memory,
  * without waiting for the other end to ask. If such a send can't leave at once (no connection, no
@@ -35,38 +36,21 @@
 
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/edge.h"
 #include "engine/graph/emit.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
+#include "engine/messages/ahead.h"
+#include "engine/messages/chunk.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/route.h"
 #include "net/peer/ask.h"
 #include "net/peer/serve.h"
-
-typedef enum fry_stage_state {
-    FRY_STAGE_FREE = 0,
-    FRY_STAGE_HELD,    /* the peer has the chunk */
-    FRY_STAGE_DUE,     /* in `due`: its bytes came, and are to be copied to the device */
-    FRY_STAGE_COPYING, /* its node is in the graph */
-    FRY_STAGE_COPIED,  /* in `due` */
-} fry_stage_state;
-
-/* A chunk. */
-struct fry_stage {
-    fry_node node;    /* first; COPYING */
-    fry_slice *slice; /* whose bytes it has; NULL: nobody's any more */
-    fry_transfer *transfer;
-    fry_link link; /* in `free` or `due` */
-    size_t offset; /* in the buffer of all */
-    uint8_t state, way;
-    bool is_small;  /* of a whole small send, without a slice */
-    bool is_landed; /* its bytes count in transfer->landed */
-} __attribute__((aligned(64)));
 
 static fry_stages *stages_for(const fry_transfer *transfer)
 {
@@ -76,11 +60,6 @@ static fry_stages *stages_for(const fry_transfer *transfer)
 static fry_stages *stages_of(const fry_slice *slice)
 {
     return stages_for((const fry_transfer *)(const void *)slice->message);
-}
-
-static char *bytes_of(const fry_stages *stages, const fry_stage *stage)
-{
-    return (char *)stages->buffer->data + stage->offset;
 }
 
 /* ---- chunks ---- */
@@ -159,23 +138,17 @@ void fry_stages_free(ferry_engine *engine, fry_stages *stages)
         fry_free(&engine->memory, all, count * sizeof *all);
 }
 
-static void give(fry_stages *stages, fry_stage *stage)
-{
-    stage->state = FRY_STAGE_FREE;
-    stage->slice = NULL;
-    fry_queue_push(&stages->free[stage->way], &stage->link);
-}
-
 /* The chunks have been made. */
 static void take_over(fry_stages *stages, size_t count)
 {
     stages->all = stages->made;
     stages->made = NULL;
+    stages->ahead_most = (uint32_t)(count / FRY_STAGE_WAYS / 2);
     for (size_t i = 0; i < count; i++) {
         fry_stage *stage = &stages->all[i];
         stage->offset = i * FRY_SLICE_BYTES_MAX;
         stage->way = (uint8_t)(i % FRY_STAGE_WAYS);
-        give(stages, stage);
+        fry_chunk_give(stages, stage);
     }
 }
 
@@ -281,32 +254,17 @@ static fry_stage *stage_of(const fry_node *node)
 
 static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
 {
-    fry_transfer *transfer = stage->transfer;
-    const fry_message_op *message = &transfer->node->op.message;
     const fry_slice *slice = stage->slice; /* NULL: a small send */
-    size_t offset = message->offset + (slice != NULL ? slice->offset : 0);
     fry_node *node = &stage->node;
     bool is_in = stage->way == FRY_STAGE_IN;
-    fry_node_init_own(turn->engine, turn->context, node, FRY_OP_STAGE);
-    node->priority = transfer->node->priority;
-    node->label = transfer->node->label;
-    fry_copy_op *op = &node->op.copy;
-    *op = (fry_copy_op){.dst = is_in ? message->buffer : stages->buffer,
-                        .src = is_in ? stages->buffer : message->buffer,
-                        .dst_offset = is_in ? offset : stage->offset,
-                        .src_offset = is_in ? stage->offset : offset,
-                        .size_bytes = slice != NULL ? slice->size_bytes : message->size_bytes};
-    op->stand.lane = fry_lane_between(op->dst, op->src, op->size_bytes);
-    stage->state = FRY_STAGE_COPYING;
-    transfer->copies++;
-    stages->copying++;
-    fry_live_enter(turn->engine, node);
-    fry_live_stamp(turn, node);
+    fry_chunk_init_copy(turn, stages, stage, slice != NULL ? slice->offset : 0,
+                        slice != NULL ? slice->size_bytes : stage->transfer->message.size_bytes);
+    fry_chunk_enter_copy(turn, stages, stage);
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     stage->is_landed = !is_in;
     fry_graph_step(turn, node);
     if (is_in && node->state == FRY_NODE_ISSUED)
-        land(turn, stage, op->stand);
+        land(turn, stage, node->op.copy.stand);
 }
 
 /*
@@ -319,13 +277,13 @@ static void copied_small(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     fry_transfer *transfer = stage->transfer;
     fry_message *message = &transfer->message;
     if (transfer->node == NULL || (transfer->flags & FRY_TRANSFER_RESOLVED) != 0) {
-        give(stages, stage);
+        fry_chunk_give(stages, stage);
         return;
     }
     stage->state = FRY_STAGE_HELD;
     transfer->flags |= FRY_TRANSFER_HAS_CHUNK;
     transfer->chunk = stage;
-    message->memory = bytes_of(stages, stage);
+    message->memory = fry_chunk_bytes(stages, stage);
     fry_peer_ready(message, turn);
     if (stage->state != FRY_STAGE_HELD || message->state == FRY_MESSAGE_UNDER_WAY ||
         message->state == FRY_MESSAGE_ENDED)
@@ -346,6 +304,19 @@ static void copies_are_over(fry_turn *turn, const fry_members *members, fry_tran
         members->message_events->untouched(turn, &transfer->message);
 }
 
+/* The copy ahead of a send is over. A small one that has started meanwhile goes on, and may be gone
+ * after that. */
+static void copied_ahead(fry_turn *turn, const fry_members *members, fry_transfer *transfer)
+{
+    const fry_node *node = transfer->node;
+    if ((transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0)
+        copies_are_over(turn, members, transfer);
+    else if (node != NULL && node->state == FRY_NODE_ISSUED &&
+             (transfer->flags & FRY_TRANSFER_RESOLVED) == 0 &&
+             fry_stage_is_small(&transfer->message))
+        fry_stage_start_small(turn, transfer);
+}
+
 /* The copy has ended, well or not: see `failed`. */
 static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
 {
@@ -353,20 +324,27 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
     fry_transfer *transfer = stage->transfer;
     fry_slice *slice = stage->slice;
     transfer->copies--;
+    if (stage->is_ahead) {
+        fry_ahead_copied(stages, stage);
+        if (slice == NULL) {
+            copied_ahead(turn, members, transfer);
+            return;
+        }
+    }
     if (stage->is_small) {
         bool has_ended = (transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0;
         copied_small(turn, stages, stage); /* it may be gone after this, if it has not ended */
         if (has_ended)
             copies_are_over(turn, members, transfer);
     } else if (slice == NULL) {
-        give(stages, stage);
+        fry_chunk_give(stages, stage);
         copies_are_over(turn, members, transfer);
     } else if (stage->way == FRY_STAGE_OUT) {
         stage->state = FRY_STAGE_HELD;
-        fry_peer_served(slice, bytes_of(stages, stage), turn);
+        fry_peer_served(slice, fry_chunk_bytes(stages, stage), turn);
     } else {
         land(turn, stage, (fry_stand){0});
-        give(stages, stage);
+        fry_chunk_give(stages, stage);
         fry_peer_stored(slice, turn);
     }
 }
@@ -375,7 +353,7 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
 static void step(fry_turn *turn, fry_members *members, fry_stage *stage)
 {
     if (stage->state == FRY_STAGE_DUE && stage->slice == NULL) {
-        give(&members->stages, stage); /* its transfer may be gone */
+        fry_chunk_give(&members->stages, stage); /* its transfer may be gone */
         return;
     }
     fry_route *route = stage->transfer->route;
@@ -396,7 +374,15 @@ static void wait_for_chunk(fry_turn *turn, fry_slice *slice, fry_stage_way way)
 
 void fry_stage_serve(void *turn, fry_slice *slice)
 {
-    wait_for_chunk(turn, slice, FRY_STAGE_OUT);
+    fry_stage *stage = fry_ahead_take(turn, (fry_transfer *)(void *)slice->message, slice);
+    if (stage == NULL) {
+        wait_for_chunk(turn, slice, FRY_STAGE_OUT);
+        return;
+    }
+    slice->owner = stage;
+    stage->slice = slice;
+    if (stage->state == FRY_STAGE_HELD)
+        fry_peer_served(slice, fry_chunk_bytes(stages_of(slice), stage), turn);
 }
 
 void fry_stage_wants_place(void *turn, fry_slice *slice)
@@ -425,18 +411,29 @@ void fry_stage_over(void *arg, fry_slice *slice)
     }
     stage->slice = NULL;
     if (stage->state == FRY_STAGE_HELD) {
-        give(stages, stage);
+        fry_chunk_give(stages, stage);
         turn->engine->has_errands = true;
     }
 }
 
 /* ---- small sends ---- */
 
-void fry_stage_fetch(fry_turn *turn, fry_transfer *transfer)
+static void fetch(fry_turn *turn, fry_transfer *transfer)
 {
     transfer->flags |= FRY_TRANSFER_FETCHING;
     TAILQ_INSERT_TAIL(&stages_for(transfer)->small, transfer, small);
     turn->engine->has_errands = true;
+}
+
+void fry_stage_start_small(fry_turn *turn, fry_transfer *transfer)
+{
+    fry_stage *stage = fry_ahead_take_small(transfer);
+    if (stage == NULL) {
+        fetch(turn, transfer);
+    } else if (stage->state == FRY_STAGE_HELD) {
+        stage->is_small = true;
+        copied_small(turn, stages_for(transfer), stage);
+    } /* else it goes on when it is copied */
 }
 
 void fry_stage_forget(fry_turn *turn, fry_transfer *transfer)
@@ -445,7 +442,7 @@ void fry_stage_forget(fry_turn *turn, fry_transfer *transfer)
     if ((transfer->flags & FRY_TRANSFER_FETCHING) != 0) {
         TAILQ_REMOVE(&stages->small, transfer, small);
     } else {
-        give(stages, transfer->chunk);
+        fry_chunk_give(stages, transfer->chunk);
         turn->engine->has_errands = true;
     }
     transfer->flags &= (uint8_t)~FRY_TRANSFER_STAGES;
@@ -508,7 +505,7 @@ static bool give_out(fry_turn *turn, fry_stages *stages, fry_stage_way way)
     if (way == FRY_STAGE_OUT)
         copy(turn, stages, stage);
     else
-        fry_peer_placed(slice, bytes_of(stages, stage), turn);
+        fry_peer_placed(slice, fry_chunk_bytes(stages, stage), turn);
     fry_route_launched(turn, route);
     return true;
 }
@@ -572,15 +569,30 @@ static bool stop(fry_node *node)
     return true;
 }
 
+/* The copy will not touch its memory, and its message has the order among others that do. */
+static void let_retire(fry_node *node)
+{
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state != FRY_EDGE_LOOSE)
+            fry_edge_abandon(edge);
+    }
+    fry_node_set_holding(node, 0);
+}
+
 /* On the loop. A device that is lost may use the message's memory for ever. */
 static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     const fry_stage *stage = stage_of(node);
     fry_transfer *transfer = stage->transfer;
-    if ((stage->slice == NULL && !stage->is_small) || transfer->node == NULL)
+    if (!is_under_way)
+        let_retire(node);
+    bool is_needed = stage->slice != NULL || stage->is_small;
+    if ((!is_needed && !stage->is_ahead) || transfer->node == NULL)
         return;
     if (is_under_way && node->op.copy.stand.lane->is_lost)
         fry_graph_stuck(turn, transfer->node);
+    if (!is_needed && fry_future_status(&node->future) == FERRY_E_DEPENDENCY)
+        return; /* the send fails by itself, of the same */
     fry_fault fault = fry_error_fault(fry_future_root_error(&node->future));
     fail(turn, transfer, &fault);
 }

@@ -31,6 +31,7 @@ typedef struct fry_stages {
     fry_queue due;                                   /* chunks with a next step */
     fry_stage *all;                                  /* NULL: not made yet */
     uint32_t copying;                                /* chunks whose copies are under way */
+    uint32_t ahead, ahead_most;                      /* of these, ahead of their sends: ahead.c */
 
     /* The role. */
     fry_device *from; /* chunks are to be made, by this device */
@@ -49,7 +50,7 @@ static inline bool fry_stage_is_small(const fry_message *message)
 }
 
 /* Does that with a send that has entered, instead of fry_peer_ready. */
-void fry_stage_fetch(fry_turn *turn, fry_transfer *transfer);
+void fry_stage_start_small(fry_turn *turn, fry_transfer *transfer);
 
 /* The send is quiet: it needs no chunk (FRY_TRANSFER_STAGES). */
 void fry_stage_forget(fry_turn *turn, fry_transfer *transfer);

@@ -25,10 +25,12 @@ extern "C" {
  * GPU memory goes through page-locked chunks of the engine's (message_staging_bytes), in pieces of
  * up to 1 MiB: copied out, sent and copied in, several pieces at once, by the device's own streams.
  * Such a message costs a copy at each GPU end and, if it is larger than 8 KiB, a round trip between
- * the members: its bytes are read when its receive is ready. Messages that find no chunk wait for
- * one, in order; chunks always come back by themselves. A receive into GPU memory is issued when
- * its last bytes are on their way into the GPU: then copies that read the span are queued behind
- * it, and ferry_future_stream_wait makes the program's streams wait for it, without the host.
+ * the members: its bytes are read when its receive is ready. But the first piece of a send that
+ * waits for work on its GPU alone is copied out behind that work, without the host. Messages that
+ * find no chunk wait for one, in order; chunks always come back by themselves. A receive into GPU
+ * memory is issued when its last bytes are on their way into the GPU: then copies that read the
+ * span are queued behind it, and ferry_future_stream_wait makes the program's streams wait for it,
+ * without the host.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
