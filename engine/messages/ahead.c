@@ -63,7 +63,7 @@ static bool mirror_edges(fry_turn *turn, fry_node *copy, const fry_node *send)
 {
     fry_pool_cache *cache = &turn->context->edges;
     bool is_whole = true;
-    for (const fry_edge *like = send->edges; like != NULL && is_whole; like = like->sibling) {
+    for (const fry_edge *like = send->edges; like != NULL; like = like->sibling) {
         if (like->state != FRY_EDGE_HOLDING)
             continue;
         fry_edge *edge = fry_pool_take(&turn->engine->edges, cache);

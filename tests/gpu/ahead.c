@@ -7,7 +7,7 @@
  * - chained: the same behind copies of ferry's.
  * - cut: the send is cancelled while the copy waits: it is quiet when the stream has gone on.
  * - apart: it waits for two streams, which no copy waits for on its device. If it is cancelled it
- * is quiet at once, for nothing of it is queued.
+ *   is quiet at once, for nothing of it is queued.
  * - many: more such sends than chunks, while other messages pass.
  * - refused: the driver refuses the copy: the send fails, with the reason (emulator).
  * - storm: events, cancels and deadlines at random.
