@@ -3,6 +3,7 @@
 
 #include "base/lf.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,9 +19,51 @@
 #define MAPPED_BYTES_MIN ((size_t)32 * 1024)
 
 #ifdef __SANITIZE_ADDRESS__
-#define MAPS_TABLES false /* AddressSanitizer does not see accesses beyond a mapping */
+/*
+ * A large block costs AddressSanitizer milliseconds, as it writes all of its shadow twice. A
+ * mapping does not, and is as well guarded: pages without access stand on both sides, a table ends
+ * where the second begins, and a freed one stays mapped without access, so that its address is not
+ * used again and a late access is seen.
+ */
+#define PAGE_BYTES ((size_t)4096)
+
+static size_t whole_bytes(size_t size_bytes, size_t unit_bytes)
+{
+    return (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+}
+
+static void *map(size_t size_bytes)
+{
+    size_t pages_bytes = whole_bytes(size_bytes, PAGE_BYTES);
+    unsigned char *guarded = mmap(NULL, pages_bytes + 2 * PAGE_BYTES, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (guarded == MAP_FAILED)
+        return NULL;
+    if (mprotect(guarded + PAGE_BYTES, pages_bytes, PROT_READ | PROT_WRITE) != 0) {
+        (void)munmap(guarded, pages_bytes + 2 * PAGE_BYTES);
+        return NULL;
+    }
+    return guarded + PAGE_BYTES + pages_bytes - whole_bytes(size_bytes, FRY_CACHE_LINE);
+}
+
+static void unmap(void *pointer, size_t size_bytes)
+{
+    unsigned char *first_page = (unsigned char *)pointer - (uintptr_t)pointer % PAGE_BYTES;
+    (void)mmap(first_page, whole_bytes(size_bytes, PAGE_BYTES), PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
 #else
-#define MAPS_TABLES true
+static void *map(size_t size_bytes)
+{
+    void *pointer =
+        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pointer != MAP_FAILED ? pointer : NULL;
+}
+
+static void unmap(void *pointer, size_t size_bytes)
+{
+    (void)munmap(pointer, size_bytes);
+}
 #endif
 
 static void *library_alloc(void *arg, size_t size_bytes, size_t align_bytes)
@@ -68,17 +111,14 @@ void fry_free(const fry_memory *memory, void *pointer, size_t size_bytes)
 
 static bool is_mapped(const fry_memory *memory, size_t size_bytes)
 {
-    return MAPS_TABLES && memory->allocator.alloc == library_alloc &&
-           size_bytes >= MAPPED_BYTES_MIN;
+    return memory->allocator.alloc == library_alloc && size_bytes >= MAPPED_BYTES_MIN;
 }
 
 void *fry_alloc_table(const fry_memory *memory, size_t size_bytes, bool is_zeroed)
 {
-    if (!is_mapped(memory, size_bytes))
-        return (is_zeroed ? fry_alloc : fry_alloc_raw)(memory, size_bytes, FRY_CACHE_LINE);
-    void *pointer =
-        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return pointer != MAP_FAILED ? pointer : NULL;
+    if (is_mapped(memory, size_bytes))
+        return map(size_bytes);
+    return (is_zeroed ? fry_alloc : fry_alloc_raw)(memory, size_bytes, FRY_CACHE_LINE);
 }
 
 void fry_free_table(const fry_memory *memory, void *pointer, size_t size_bytes)
@@ -86,5 +126,5 @@ void fry_free_table(const fry_memory *memory, void *pointer, size_t size_bytes)
     if (!is_mapped(memory, size_bytes))
         fry_free(memory, pointer, size_bytes);
     else if (pointer != NULL)
-        (void)munmap(pointer, size_bytes);
+        unmap(pointer, size_bytes);
 }

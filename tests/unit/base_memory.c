@@ -3,7 +3,9 @@
 #include "tests/support/failing_allocator.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const size_t aligns_bytes[] = {1, 2, 4, 8, 16, 32, 64, 128, 4096, 65536};
 #define ALIGN_COUNT (sizeof aligns_bytes / sizeof aligns_bytes[0])
@@ -37,6 +39,58 @@ Test(base_memory, default_allocator_aligns_and_zeroes)
         }
     }
 }
+
+/* Of the sizes the first are blocks and the last ones are mapped. */
+static const size_t tables_bytes[] = {64, 4096, 32 * 1024 - 1, 32 * 1024, 1000 * 1000, 24 << 20};
+#define TABLE_COUNT (sizeof tables_bytes / sizeof tables_bytes[0])
+
+Test(base_memory, tables_are_aligned_zeroed_and_given_back)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        for (int round = 0; round < 3; round++) {
+            unsigned char *table = fry_alloc_table(&memory, tables_bytes[i], true);
+            cr_assert_not_null(table);
+            cr_assert_eq((uintptr_t)table % 64, 0);
+            cr_assert(all_zero(table, tables_bytes[i]));
+            memset(table, 0xff, tables_bytes[i]);
+            fry_free_table(&memory, table, tables_bytes[i]);
+        }
+        fry_free_table(&memory, NULL, tables_bytes[i]);
+    }
+}
+
+#ifdef __SANITIZE_ADDRESS__
+static bool may_be_read(const unsigned char *address)
+{
+    int pipes[2];
+    cr_assert_eq(pipe(pipes), 0);
+    ssize_t written = write(pipes[1], address, 1);
+    cr_assert(written == 1 || errno == EFAULT);
+    close(pipes[0]);
+    close(pipes[1]);
+    return written == 1;
+}
+
+Test(base_memory, a_mapped_table_is_guarded_and_its_address_not_used_again)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    size_t size_bytes = 64 * 1001;
+    unsigned char *table = fry_alloc_table(&memory, size_bytes, false);
+    cr_assert(may_be_read(table));
+    cr_assert(may_be_read(table + size_bytes - 1));
+    cr_assert(!may_be_read(table + size_bytes));
+    cr_assert(!may_be_read(table - 4096));
+    fry_free_table(&memory, table, size_bytes);
+
+    unsigned char *next = fry_alloc_table(&memory, size_bytes, false);
+    cr_assert(!may_be_read(table));
+    cr_assert(!may_be_read(table + size_bytes - 1));
+    fry_free_table(&memory, next, size_bytes);
+}
+#endif
 
 Test(base_memory, zeroes_what_a_user_allocator_gives)
 {
