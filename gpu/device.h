@@ -73,6 +73,19 @@ typedef enum fry_memory_kind {
     FRY_MEMORY_PINNED, /* the host's, page-locked for all GPUs; any GPU's device allocates it */
 } fry_memory_kind;
 
+#define FRY_SHARE_BYTES 64
+
+/*
+ * Memory as other processes of the host can open it. What is opened is the whole allocation that it
+ * is in.
+ */
+typedef struct fry_memory_share {
+    uint8_t handle[FRY_SHARE_BYTES];
+    uint64_t offset; /* of the memory in the allocation */
+    uint64_t allocation_bytes;
+    uint64_t generation; /* no two allocations of a process have the same, also at one address */
+} fry_memory_share;
+
 /* Tells the engine that something has fired. Only a backend's own threads call it. */
 typedef struct fry_notify {
     void (*fn)(void *arg);
@@ -126,6 +139,27 @@ typedef struct fry_device_ops {
      * (managed memory does not). Any thread. NULL: there is no such memory.
      */
     bool (*memory_is_off_host)(fry_device *device, const void *memory, size_t size_bytes);
+
+    /*
+     * Tells how other processes of the host can open memory of the device, all of which is in one
+     * allocation. Any thread; asks the driver. FERRY_OK; FERRY_E_UNSUPPORTED (that memory can't be
+     * opened), FERRY_E_NO_MEMORY, FERRY_E_DEVICE. NULL, like the next two: no memory can be opened.
+     */
+    ferry_status (*memory_share)(fry_device *device, const void *memory, size_t size_bytes,
+                                 fry_memory_share *share, fry_fault *fault);
+
+    /*
+     * Opens memory of another process, whose words `share` has: they are checked. The device can
+     * copy from where *memory_p says that the allocation begins. Any thread; may block, without the
+     * baton. FERRY_OK; FERRY_E_AGAIN: an allocation that the other process has freed is open here,
+     * and in the way; FERRY_E_UNSUPPORTED (not here; this process's own), FERRY_E_NO_MEMORY,
+     * FERRY_E_DEVICE.
+     */
+    ferry_status (*memory_open_shared)(fry_device *device, const fry_memory_share *share,
+                                       void **memory_p, fry_fault *fault);
+
+    /* Closes it, once for each opening; nothing uses it any more. Any thread; may block. */
+    void (*memory_close_shared)(fry_device *device, void *memory);
 
     /*
      * All streams of the device, by index; NULL past the last. The engine attaches a lane to each

@@ -12,6 +12,7 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/pinned.h"
 #include "gpu/cuda/reclaim.h"
+#include "gpu/cuda/share.h"
 #include "gpu/cuda/spare.h"
 #include "gpu/cuda/staged.h"
 #include "gpu/cuda/staging.h"
@@ -180,6 +181,9 @@ static const fry_device_ops cuda_ops = {
     .memory_is_here = fry_cuda_memory_is_here,
     .memory_is_pinned = fry_cuda_memory_is_pinned,
     .memory_is_off_host = fry_cuda_memory_is_off_host,
+    .memory_share = fry_cuda_memory_share,
+    .memory_open_shared = fry_cuda_memory_open_shared,
+    .memory_close_shared = fry_cuda_memory_close_shared,
     .stream_at = cuda_stream_at,
     .copy_stream = cuda_copy_stream,
     .small_stream = cuda_small_stream,

@@ -72,7 +72,11 @@
     X(cuPointerGetAttributes, 7000)
 
 /* Functions that a driver may lack; the pointer is then NULL. */
-#define FRY_CUDA_OPTIONAL_MAP(X) X(cuMemcpyBatchAsync, 13000)
+#define FRY_CUDA_OPTIONAL_MAP(X)                                                                   \
+    X(cuMemcpyBatchAsync, 13000)                                                                   \
+    X(cuIpcGetMemHandle, 4010)                                                                     \
+    X(cuIpcOpenMemHandle, 11000)                                                                   \
+    X(cuIpcCloseMemHandle, 4010)
 
 #define FRY_CUDA_FIELD_(name, version) __typeof__(&name) name;
 typedef struct fry_cuda_functions {
