@@ -372,6 +372,8 @@ void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
         .unexpected_max = hello->agreement.unexpected_max,
         .window_bytes = hello->agreement.window_bytes,
         .has_pieces = (hello->own.paths & hello->other.paths & FRY_HELLO_PIECES) != 0,
+        .has_views = hello->agreement.path == FRY_PATH_SHARED &&
+                     (hello->own.paths & hello->other.paths & FRY_HELLO_VIEWS) != 0,
     };
     (void)crypto_generichash(by_caller, sizeof(session->send_key), (const uint8_t *)caller_label,
                              sizeof(caller_label) - 1, hello->more, sizeof(hello->more));

@@ -32,6 +32,9 @@
 /* Beside them: the member knows messages in pieces. Members before that sent 0, and ignore it. */
 #define FRY_HELLO_PIECES ((uint8_t)0x80)
 
+/* The same of messages that are read where the sender has them, which takes one host. */
+#define FRY_HELLO_VIEWS ((uint8_t)0x40)
+
 typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */
@@ -70,7 +73,7 @@ typedef struct fry_hello_offer {
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH, FRY_HELLO_PIECES */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, LOOKS */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

@@ -25,6 +25,7 @@
 #include "net/peer/fault.h"
 #include "net/peer/match.h"
 #include "net/peer/state.h"
+#include "net/peer/view.h"
 #include "net/peer/wire.h"
 
 #include <string.h>
@@ -89,6 +90,7 @@ static void unlist(fry_peer_connection *connection, fry_record *record)
 static void end(fry_slice *slice, bool is_told)
 {
     slice->connection->unasked -= slice->state == FRY_SLICE_PLACED;
+    slice->connection->views -= slice->is_view;
     fry_slice_end(&slice->connection->asks_free, slice, is_told);
 }
 
@@ -233,15 +235,36 @@ static void begin_piece(fry_peer_connection *connection, fry_record *record)
         placed(slice, (char *)message->memory + slice->offset);
 }
 
-static void ask_again(fry_peer_connection *connection)
+/* Whether the other end is to be told, when there is a control. */
+static bool is_untold(const fry_slice *slice)
+{
+    return slice->state == FRY_SLICE_PLACED || slice->state == FRY_SLICE_VIEWED ||
+           slice->state == FRY_SLICE_LEAVING;
+}
+
+static void tell_untold(fry_peer_connection *connection)
 {
     for (size_t i = 0; i < FRY_CONNECTION_ASKED; i++) {
-        if (connection->slices[i].state == FRY_SLICE_PLACED && connection->controls_free != NULL &&
-            fry_connection_is_live(connection)) {
-            connection->unasked--;
-            ask(&connection->slices[i]);
-        }
+        fry_slice *slice = &connection->slices[i];
+        if (!is_untold(slice) || connection->controls_free == NULL ||
+            !fry_connection_is_live(connection))
+            continue;
+        connection->unasked--;
+        if (slice->is_view)
+            fry_view_tell(slice);
+        else
+            ask(slice);
     }
+}
+
+static void begin_next(fry_peer_connection *connection, fry_record *record)
+{
+    if (!fry_view_is_for(connection, record)) {
+        begin_piece(connection, record);
+        return;
+    }
+    unlist(connection, record);
+    fry_view_begin(connection, record);
 }
 
 bool fry_ask_can_go_on(const fry_peer_connection *connection)
@@ -252,9 +275,9 @@ bool fry_ask_can_go_on(const fry_peer_connection *connection)
 void fry_ask_go_on(fry_peer_connection *connection)
 {
     if (connection->unasked > 0)
-        ask_again(connection);
+        tell_untold(connection);
     while (fry_ask_can_go_on(connection) && fry_connection_is_live(connection))
-        begin_piece(connection, connection->asking_first);
+        begin_next(connection, connection->asking_first);
 }
 
 void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_message *message)
@@ -267,6 +290,7 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
     message->private_ = connection;
     record->receive = message;
     record->is_asking = false;
+    record->has_no_place = false;
     record->asked_bytes = 0;
     record->pieces = 0;
     connection->by_slot[record->slot] = record;
@@ -274,9 +298,53 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
     if (token != NULL && message->size_bytes > piece_bytes(connection->peer)) {
         record->token = NULL;
         record->kind = FRY_WIRE_HELD;
+        record->has_no_place = true;
         connection->channel->ops->drop(connection->channel, token);
     }
     fry_ask_go_on(connection);
+}
+
+/* ---- views ---- */
+
+/* It can't be read where it is. */
+static void ask_instead(fry_peer_connection *connection, uint32_t slot)
+{
+    fry_record *record = connection->by_slot[slot];
+    record->has_no_place = true;
+    record->asked_bytes = 0;
+    record->pieces = 0;
+    list(connection, record);
+    fry_ask_go_on(connection);
+}
+
+void fry_peer_viewed(fry_slice *view, bool has_all, void *turn)
+{
+    fry_peer_connection *connection = view->connection;
+    const fry_peer *peer = connection->peer;
+    uint32_t slot = view->slot;
+    connection->peer->turn = turn;
+    if (fry_view_is_read(view, has_all) == FRY_VIEW_IS_REFUSED)
+        ask_instead(connection, slot);
+    if (connection->is_parting)
+        peer->options.events->parted(turn, connection->peer);
+}
+
+bool fry_ask_view_heard(fry_peer_connection *connection, const fry_wire_header *header)
+{
+    fry_slice *view;
+    switch (fry_view_heard(connection, header, &view)) {
+    case FRY_VIEW_NOTHING:
+        break;
+    case FRY_VIEW_HAS_ALL:
+        stored(view);
+        break;
+    case FRY_VIEW_IS_REFUSED:
+        ask_instead(connection, header->slot);
+        break;
+    case FRY_VIEW_IS_WRONG:
+        return false;
+    }
+    return true;
 }
 
 /* ---- what comes ---- */
@@ -322,7 +390,9 @@ bool fry_ask_arrived(fry_peer_connection *connection, const fry_wire_header *hea
 /* Ends a piece of a receive that is over, unless the channel writes it. */
 static void give_up(fry_slice *slice)
 {
-    if (slice->state == FRY_SLICE_PULLING)
+    if (slice->is_view)
+        fry_view_give_up(slice);
+    else if (slice->state == FRY_SLICE_PULLING)
         slice->state = FRY_SLICE_GIVEN_UP;
     else if (slice->state != FRY_SLICE_GIVEN_UP)
         end(slice, false);
@@ -352,7 +422,10 @@ void fry_ask_detach(fry_peer_connection *connection)
 void fry_ask_destroyed(fry_peer_connection *connection)
 {
     for (size_t i = 0; i < FRY_CONNECTION_ASKED; i++) {
-        if (connection->slices[i].state == FRY_SLICE_GIVEN_UP)
-            end(&connection->slices[i], false);
+        fry_slice *slice = &connection->slices[i];
+        if (slice->state != FRY_SLICE_FREE && slice->is_view)
+            fry_view_destroyed(slice);
+        else if (slice->state == FRY_SLICE_GIVEN_UP)
+            end(slice, false);
     }
 }

@@ -12,6 +12,12 @@ typedef struct fry_wire_header fry_wire_header;
 void fry_peer_placed(fry_slice *slice, void *memory, void *turn);
 void fry_peer_stored(fry_slice *slice, void *turn);
 
+/*
+ * The answer to `shown`: nobody here reads the bytes any more. has_all: they have been read, all of
+ * them; false: the message is to come in pieces.
+ */
+void fry_peer_viewed(fry_slice *view, bool has_all, void *turn);
+
 /* ---- for the files of a peer ---- */
 
 /* Whether a ready receive gets the message in pieces; and whether it can. */
@@ -24,6 +30,9 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
 
 /* No piece comes for the receive any more, except those of message->posts. Returns its record. */
 fry_record *fry_ask_end(fry_peer_connection *connection, const fry_message *message);
+
+/* Handles SHOW and HOLDS. False: the other end broke the rules. */
+bool fry_ask_view_heard(fry_peer_connection *connection, const fry_wire_header *header);
 
 /* Asks for more, as far as possible; whether it is. */
 bool fry_ask_can_go_on(const fry_peer_connection *connection);

@@ -56,6 +56,7 @@ struct fry_record {
     uint32_t gap;                /* unexpected: free places between it and the message before it */
     uint8_t kind;                /* fry_wire_kind */
     bool is_asking;              /* in pieces: in the list of those with more to ask for */
+    bool has_no_place;           /* in pieces: they can't be read where the sender has them */
     uint8_t pieces;              /* in pieces: how many are under way */
     fry_message *receive;        /* the receive that has it; NULL: none yet */
     fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list

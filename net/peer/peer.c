@@ -6,6 +6,7 @@
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/hide.h"
 #include "net/peer/match.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
@@ -284,7 +285,7 @@ static bool has_parted(const fry_peer_connection *connection)
 {
     if (connection->channel->path == FRY_PATH_NET)
         return connection->has_farewell;
-    return connection->controls_used == 0 && connection->posting == 0 &&
+    return connection->controls_used == 0 && connection->posting == 0 && connection->shown == 0 &&
            connection->channel->leaving == 0;
 }
 
@@ -299,7 +300,8 @@ static void try_to_part(fry_peer_connection *connection)
     if (connection->state != FRY_CONNECTION_LEAVING || connection->is_bye_said)
         return;
     fry_connection_answer(connection);
-    if (connection->state == FRY_CONNECTION_LEAVING && !fry_connection_owes_answers(connection))
+    if (connection->state == FRY_CONNECTION_LEAVING && !fry_connection_owes_answers(connection) &&
+        connection->views == 0)
         say_bye(connection);
 }
 
@@ -380,6 +382,8 @@ void fry_peer_destroyed(fry_peer *peer, fry_peer_connection *connection, void *t
     }
     while (connection != NULL && connection->ended.open_next != &connection->ended)
         fry_message_make_quiet(connection->ended.open_next);
+    if (peer->options.events->gone != NULL)
+        peer->options.events->gone(turn, peer);
 }
 
 /* ---- progress ---- */
@@ -427,7 +431,9 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_connection_hear_bye(connection);
     if (fry_unlikely(connection->unasked > 0 || connection->asking_first != NULL))
         ask_again(connection);
-    if (fry_unlikely(connection->want_count > 0))
+    if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
+        fry_hide_go_on(connection);
+    if (fry_unlikely(connection->want_count > 0 || connection->unsaid > 0))
         fry_serve_go_on(connection);
     if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting)))
         fry_sends_start_waiting(peer);

@@ -23,6 +23,12 @@ typedef struct fry_slice fry_slice;
 typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
 
 #define FRY_SLICE_BYTES_MAX ((size_t)1 << 20)
+#define FRY_PLACE_BYTES 88
+
+/* Where another process of the host finds a message's bytes: the engines' words, checked there. */
+typedef struct fry_place {
+    uint8_t bytes[FRY_PLACE_BYTES];
+} fry_place;
 
 typedef enum fry_message_state {
     FRY_MESSAGE_NEW = 0,
@@ -47,6 +53,7 @@ struct fry_message {
     bool is_staged; /* its bytes are where no channel reads and writes: the engine moves them, piece
                        by piece (fry_slice). A send may have `memory` with a copy of all its bytes;
                        it is used if the message goes with its data */
+    bool may_view;  /* a staged receive: the engine can read its bytes where the sender has them */
     /* Owned by the peer. */
     uint8_t state; /* fry_message_state */
     uint8_t flags;
@@ -66,9 +73,9 @@ struct fry_message {
 };
 
 /*
- * A piece of a message, on its way. If the message is_staged, the peer asks the engine for memory
- * of `size_bytes` that channels can use, by an event, and the engine answers during that or later.
- * `over` ends the piece, unless fry_peer_stored has.
+ * A piece of a message, on its way; or a view of all of it (is_view). If the message is_staged,
+ * the peer asks the engine for memory of `size_bytes` that channels can use, by an event, and the
+ * engine answers during that or later. `over` ends the piece, unless fry_peer_stored has.
  */
 struct fry_slice {
     union {
@@ -81,6 +88,8 @@ struct fry_slice {
     uint32_t number, slot; /* of the launch */
     uint8_t state;         /* net/peer/state.h */
     bool is_staged;        /* its message is */
+    bool is_view;          /* no piece: all bytes are read where the sender has them */
+    bool is_given_up;      /* a view whose message is over, or goes another way */
     void *memory;
     void *owner;                   /* the engine's; NULL at first */
     TAILQ_ENTRY(fry_slice) owners; /* the engine's */
@@ -138,6 +147,28 @@ typedef struct fry_peer_events {
     /* The peer needs nothing more for the piece, and nobody touches its memory: the piece is gone.
      */
     void (*over)(void *turn, fry_slice *piece);
+
+    /*
+     * The other end, on this host, would read a staged send's bytes where they are. True: *place_p
+     * says where; they stay there until the message is quiet. False: in pieces.
+     */
+    bool (*show)(void *turn, fry_message *message, fry_place *place_p);
+    /*
+     * They are there: the engine reads all of a receive's bytes, or does not, and calls
+     * fry_peer_viewed, now or later, unless it was told `over` before.
+     */
+    void (*shown)(void *turn, fry_slice *view, const fry_place *place);
+    /*
+     * The other end would free the memory of that generation, of which nobody reads any more: the
+     * engine closes it and calls fry_peer_has_closed, now or later.
+     */
+    void (*hide)(void *turn, fry_peer *peer, uint64_t generation);
+    /* The other end has closed what it was asked to by fry_peer_hide. */
+    void (*hidden)(void *turn, fry_peer *peer);
+    /* fry_peer_destroyed has made all quiet: neither end has anything of the other. NULL: not
+     * called
+     */
+    void (*gone)(void *turn, fry_peer *peer);
 } fry_peer_events;
 
 typedef struct fry_peer_options {
@@ -156,6 +187,7 @@ typedef struct fry_connection_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
     bool is_keyed;   /* between hosts; on one host control messages carry no hash */
     bool has_pieces; /* both ends can send a message in pieces */
+    bool has_views;  /* on one host, and both ends know views */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;

@@ -34,6 +34,7 @@
 #include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/hide.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/send.h"
@@ -589,10 +590,22 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
         connection->has_farewell = is_good;
         break;
     case FRY_WIRE_WANT:
+    case FRY_WIRE_VIEW:
         is_good = fry_serve_wanted(connection, header);
         break;
     case FRY_WIRE_PIECE:
         is_good = fry_ask_arrived(connection, header, arrival);
+        break;
+    case FRY_WIRE_SHOW:
+    case FRY_WIRE_HOLDS:
+        is_good = fry_ask_view_heard(connection, header);
+        break;
+    case FRY_WIRE_HIDE:
+    case FRY_WIRE_HIDDEN:
+        is_good = fry_hide_heard(connection, header);
+        break;
+    case FRY_WIRE_VIEWED:
+        is_good = fry_serve_viewed(connection, header);
         break;
     case FRY_WIRE_ACK:
         for (uint32_t i = 0; i < header->run_count && is_good && fry_connection_is_live(connection);
@@ -642,6 +655,8 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     }
     if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
+    if (fry_unlikely(is_right && header->kind >= FRY_WIRE_VIEW))
+        return connection->session.has_views;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_HELD))
         return connection->session.has_pieces;
     return is_right;

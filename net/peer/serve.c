@@ -24,6 +24,7 @@
 #include "base/lf.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/show.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 
@@ -70,10 +71,7 @@ static void post(fry_slice *slice, void *memory)
                              .is_pulled = slice->size_bytes > connection->eager_bytes_max,
                              .done = posted,
                              .arg = slice};
-    if (message->state == FRY_MESSAGE_UNDER_WAY && message->posts == 0)
-        message->posts = 1; /* its own post */
-    message->posts++;
-    message->state = FRY_MESSAGE_UNDER_WAY;
+    fry_send_post_begins(message);
     bool is_pulled = slice->post.is_pulled;
     connection->posting += !is_pulled;
     if (fry_connection_post(connection, &slice->post, bytes, header_bytes) != FRY_POST_DONE)
@@ -93,7 +91,7 @@ void fry_peer_served(fry_slice *slice, void *memory, void *turn)
 }
 
 /* There is a free slice. */
-static void serve(fry_peer_connection *connection, fry_message *message, const fry_want *want)
+static void serve_piece(fry_peer_connection *connection, fry_message *message, const fry_want *want)
 {
     fry_slice *slice = connection->serves_free;
     connection->serves_free = slice->next;
@@ -134,13 +132,36 @@ static fry_message *message_of(fry_peer_connection *connection, const fry_want *
     return slot->message;
 }
 
+/* Whether that launch goes on. If it was withdrawn the other end is told, unless it has been. */
+static bool is_offered(fry_peer_connection *connection, uint32_t slot, uint32_t number)
+{
+    const fry_want want = {.slot = slot, .number = number};
+    return message_of(connection, &want) != NULL;
+}
+
+/* Whether there is what it takes. */
+static bool can_serve(const fry_peer_connection *connection, const fry_want *want)
+{
+    return connection->serves_free != NULL && (!want->is_view || connection->controls_free != NULL);
+}
+
+/* A view has an answer, also if its message has ended. */
+static void serve(fry_peer_connection *connection, const fry_want *want)
+{
+    fry_message *message = message_of(connection, want);
+    if (want->is_view && !connection->is_bye_said)
+        fry_show_place(connection, message, want->slot, want->number);
+    else if (message != NULL)
+        serve_piece(connection, message, want);
+}
+
 static void forget_ended(fry_peer_connection *connection)
 {
     uint32_t count = connection->want_count;
     connection->want_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         fry_want want = connection->wants[i];
-        if (message_of(connection, &want) != NULL)
+        if (want.is_view || message_of(connection, &want) != NULL)
             connection->wants[connection->want_count++] = want;
     }
 }
@@ -158,35 +179,52 @@ static bool put_off(fry_peer_connection *connection, const fry_want *want)
 
 bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *header)
 {
-    const fry_want want = {.offset = header->offset,
-                           .size_bytes = header->size_bytes,
+    bool is_view = header->kind == FRY_WIRE_VIEW;
+    const fry_want want = {.offset = is_view ? 0 : header->offset,
+                           .size_bytes = is_view ? 0 : header->size_bytes,
                            .slot = header->slot,
-                           .number = header->number};
+                           .number = header->number,
+                           .is_view = is_view};
     if (want.slot >= connection->slots_fresh || want.size_bytes > FRY_SLICE_BYTES_MAX ||
         (int32_t)(want.number - connection->send_number) >= 0)
         return false;
-    fry_message *message = message_of(connection, &want);
-    if (message == NULL)
+    const fry_message *message = message_of(connection, &want);
+    if (message == NULL && !is_view)
         return true;
-    if ((message->flags & (FRY_MESSAGE_PULLED | FRY_MESSAGE_IN_PIECES)) == 0 ||
-        want.offset > message->size_bytes || want.size_bytes > message->size_bytes - want.offset)
+    if (message != NULL &&
+        ((message->flags & (FRY_MESSAGE_PULLED | FRY_MESSAGE_IN_PIECES)) == 0 ||
+         want.offset > message->size_bytes || want.size_bytes > message->size_bytes - want.offset))
         return false;
-    if (connection->want_count > 0 || connection->serves_free == NULL)
+    if (connection->want_count > 0 || !can_serve(connection, &want))
         return put_off(connection, &want);
-    serve(connection, message, &want);
+    serve(connection, &want);
     return true;
+}
+
+bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *header)
+{
+    return header->slot < connection->slots_fresh &&
+           fry_show_viewed(connection, header,
+                           is_offered(connection, header->slot, header->number));
+}
+
+static void say_seen(fry_peer_connection *connection)
+{
+    fry_slice *shown;
+    while (connection->controls_free != NULL && fry_connection_is_live(connection) &&
+           (shown = fry_show_seen(connection)) != NULL)
+        fry_show_holds(shown, is_offered(connection, shown->slot, shown->number));
 }
 
 void fry_serve_go_on(fry_peer_connection *connection)
 {
-    while (connection->want_count > 0 && connection->serves_free != NULL &&
+    say_seen(connection);
+    while (connection->want_count > 0 && can_serve(connection, &connection->wants[0]) &&
            fry_connection_is_live(connection)) {
         fry_want want = connection->wants[0];
         connection->want_count--;
         memmove(connection->wants, connection->wants + 1, connection->want_count * sizeof(want));
-        fry_message *message = message_of(connection, &want);
-        if (message != NULL)
-            serve(connection, message, &want);
+        serve(connection, &want);
     }
 }
 
@@ -222,4 +260,5 @@ void fry_serve_detach(fry_peer_connection *connection)
 void fry_serve_destroyed(fry_peer_connection *connection)
 {
     end_all(connection, FRY_SLICE_POSTED);
+    fry_show_destroyed(connection);
 }

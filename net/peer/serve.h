@@ -12,8 +12,11 @@ void fry_peer_served(fry_slice *slice, void *memory, void *turn);
 
 /* ---- for the files of a peer ---- */
 
-/* Handles a WANT. False: the other end broke the rules. */
+/* Handles a WANT or VIEW. False: the other end broke the rules. */
 bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *header);
+
+/* Handles a VIEWED. False: the other end broke the rules. */
+bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *header);
 
 /* Serves what had to wait, as far as possible. */
 void fry_serve_go_on(fry_peer_connection *connection);

@@ -84,12 +84,21 @@ typedef enum fry_slice_state {
     FRY_SLICE_LANDING,  /* asked: the engine takes it */
     FRY_SLICE_GIVEN_UP, /* asked: it comes, but its message is over */
     FRY_SLICE_LOST,     /* asked: its pull failed, and the connection with it */
+
+    /* Of views, which begin PLACED and then are ASKED. */
+    FRY_SLICE_VIEWING,  /* the engine reads */
+    FRY_SLICE_VIEWED,   /* all was read: the other end is to be told, when there is a control */
+    FRY_SLICE_CHECKING, /* it has been told, and is to say whether the bytes were still offered */
+    FRY_SLICE_LEAVING,  /* the other end is to be told that nobody reads, when there is a control */
+    FRY_SLICE_SHOWN,    /* shown: the other end may read */
+    FRY_SLICE_SEEN,     /* shown: it has read all, and is to be told that they were still offered */
 } fry_slice_state;
 
-/* A piece that the other end has asked for, and that has to wait. */
+/* A piece, or a view, that the other end has asked for, and that has to wait. */
 typedef struct fry_want {
     uint64_t offset, size_bytes;
     uint32_t slot, number;
+    bool is_view; /* it has to be told where the bytes are */
 } fry_want;
 
 /*
@@ -208,8 +217,14 @@ struct fry_peer_connection {
     fry_slice *slices; /* FRY_CONNECTION_ASKED to ask for, FRY_CONNECTION_SERVED to serve */
     fry_slice *asks_free, *serves_free;
     fry_record *asking_first, *asking_last; /* they have more to ask for */
-    uint32_t unasked;                       /* pieces that wait for a control */
-    fry_want *wants;                        /* FRY_CONNECTION_WANTED, oldest first */
+    uint32_t unasked;                       /* pieces and views that wait for a control */
+    uint32_t views;                         /* that have begun and are not over */
+    uint32_t shown;                         /* sends that the other end may be reading */
+    uint32_t unsaid;                        /* shown ones that wait for a control */
+    uint64_t hide_generation;               /* hide.c: what the other end is asked to close */
+    bool hide_is_asked, hide_is_due;
+    bool hide_is_heard, hidden_is_due; /* this end is asked; its answer waits for a control */
+    fry_want *wants;                   /* FRY_CONNECTION_WANTED, oldest first */
     uint32_t want_count;
 
     fry_message
@@ -326,6 +341,15 @@ static inline void fry_receive_begin_end(fry_message *message)
     message->flags &= (uint8_t) ~(FRY_MESSAGE_TAKEN | FRY_MESSAGE_IN_PIECES);
     message->state = FRY_MESSAGE_ENDED;
     message->peer->receive_count--;
+}
+
+/* A send that was launched: its memory is read, for one more post of a piece, or where it is. */
+static inline void fry_send_post_begins(fry_message *message)
+{
+    if (message->state == FRY_MESSAGE_UNDER_WAY && message->posts == 0)
+        message->posts = 1; /* its own post */
+    message->posts++;
+    message->state = FRY_MESSAGE_UNDER_WAY;
 }
 
 /* A send: the channel is done with a post, of the message or a piece: its memory is read no more.

@@ -11,6 +11,9 @@
 #define RECALL_BYTES 12
 #define BYE_BYTES 12
 #define PIECE_BYTES 24
+#define VIEW_BYTES 12
+#define HIDE_BYTES 16
+#define SHOW_BYTES (VIEW_BYTES + FRY_PLACE_BYTES)
 
 static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t room)
 {
@@ -82,11 +85,25 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put32(to + 12, (uint32_t)header->size_bytes);
         fry_wire_put64(to + 16, header->offset);
         return PIECE_BYTES;
+    case FRY_WIRE_VIEW:
+    case FRY_WIRE_SHOW:
+    case FRY_WIRE_VIEWED:
+    case FRY_WIRE_HOLDS:
+        to[1] = header->is_yes;
+        fry_wire_put32(to + 4, header->slot);
+        fry_wire_put32(to + 8, header->number);
+        if (header->kind != FRY_WIRE_SHOW || !header->is_yes)
+            return VIEW_BYTES;
+        memcpy(to + VIEW_BYTES, header->place.bytes, FRY_PLACE_BYTES);
+        return SHOW_BYTES;
+    case FRY_WIRE_HIDE:
+        fry_wire_put64(to + 8, header->op);
+        return HIDE_BYTES;
     case FRY_WIRE_BYE:
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->answers);
         return BYE_BYTES;
-    default: /* FRY_WIRE_FAREWELL */
+    default: /* FRY_WIRE_FAREWELL, FRY_WIRE_HIDDEN */
         return CONTROL_BYTES;
     }
 }
@@ -196,6 +213,21 @@ bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series)
     return series->count > 0 && fry_wire_get16(from + 30) == 0;
 }
 
+static bool unpack_view(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    bool has_answer = header->kind == FRY_WIRE_SHOW || header->kind == FRY_WIRE_VIEWED;
+    bool is_yes = from[1] != 0, has_place = header->kind == FRY_WIRE_SHOW && is_yes;
+    if (from[1] > has_answer || fry_wire_get16(from + 2) != 0 ||
+        bytes != (has_place ? SHOW_BYTES : VIEW_BYTES))
+        return false;
+    header->is_yes = is_yes;
+    header->slot = fry_wire_get32(from + 4);
+    header->number = fry_wire_get32(from + 8);
+    if (has_place)
+        memcpy(header->place.bytes, from + VIEW_BYTES, FRY_PLACE_BYTES);
+    return true;
+}
+
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
@@ -206,6 +238,8 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         return unpack_message(from, bytes, header);
     if (header->kind == FRY_WIRE_BUNDLE)
         return unpack_bundle(from, bytes, header);
+    if (header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS)
+        return unpack_view(from, bytes, header);
     if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
         return false;
     switch (header->kind) {
@@ -245,7 +279,13 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         header->number = fry_wire_get32(from + 4);
         header->answers = fry_wire_get32(from + 8);
         return true;
+    case FRY_WIRE_HIDE:
+        if (bytes != HIDE_BYTES || fry_wire_get32(from + 4) != 0)
+            return false;
+        header->op = fry_wire_get64(from + 8);
+        return true;
     case FRY_WIRE_FAREWELL:
+    case FRY_WIRE_HIDDEN:
         return bytes == CONTROL_BYTES && fry_wire_get32(from + 4) == 0;
     default:
         return false;

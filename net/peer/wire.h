@@ -23,6 +23,19 @@
  *
  *   0  kind, 0, 0 (16 bit)    4  slot    8  number of the launch    12  size    16  offset, 64 bit
  *
+ * LOOK, SHOW, LOOKED and HOLDS are of a launch whose bytes the receiver reads where they are:
+ * net/peer/view.c.
+ *
+ *      LOOK, HOLDS    LOOKED                  SHOW
+ *   0  kind           kind                    kind
+ *   1  0              1: all bytes were read  1: there is a place, and it follows
+ *   2  0, 16 bit      0, 16 bit               0, 16 bit
+ *   4  slot           slot                    slot
+ *   8  number         number                  number
+ *  12                                         place, FRY_PLACE_BYTES
+ *
+ * HIDE is its kind, seven zero bytes, and the generation (64 bit); HIDDEN has no more than that.
+ *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
  * table of the series, and what their messages hold follows, one after the other. A series is of
@@ -87,6 +100,14 @@ typedef enum fry_wire_kind {
     FRY_WIRE_HELD,  /* a message whose data stays at the sender until it is asked for in pieces */
     FRY_WIRE_WANT,  /* asks for a piece of a message that was launched */
     FRY_WIRE_PIECE, /* brings it */
+    /* Only where both ends know them: fry_connection_session.has_views. */
+    FRY_WIRE_VIEW,   /* asks where the bytes of a HELD launch are */
+    FRY_WIRE_SHOW,   /* says where: they stay there until LOOKED; or that they can't be read there
+                      */
+    FRY_WIRE_VIEWED, /* nobody reads them there any more */
+    FRY_WIRE_HOLDS,  /* they were still offered when it was said that all were read */
+    FRY_WIRE_HIDE,   /* asks to close memory that was shown, as it is to be freed */
+    FRY_WIRE_HIDDEN, /* it is closed */
     FRY_WIRE_KINDS,
 } fry_wire_kind;
 
@@ -116,6 +137,8 @@ typedef struct fry_wire_header {
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
     uint64_t offset;       /* WANT, PIECE: of the piece */
+    bool is_yes;           /* SHOW: there is a place. LOOKED: all bytes were read */
+    fry_place place;       /* SHOW */
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK */

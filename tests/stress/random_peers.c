@@ -11,115 +11,7 @@
  *  - what is staged goes in pieces: this test is the engine then, and answers at any time;
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
-#include "net/peer/connection.h"
-#include "net/peer/send.h"
-#include "net/peer/state.h"
-#include "tests/support/failing_allocator.h"
-#include "tests/support/fake_channel.h"
-#include "tests/support/lent_place.h"
-#include "tests/support/stress.h"
-
-#include <stdarg.h>
-
-#if defined(__SANITIZE_THREAD__)
-#define SEEDS 500 /* there is one thread */
-#elif defined(__SANITIZE_ADDRESS__)
-#define SEEDS 2000
-#else
-#define SEEDS 10000
-#endif
-
-enum { OPS_MAX = 64, TAGS = 3, GENERATIONS_MAX = 4, TURNS_MAX = 200000, HANG_S = 60 };
-#define GUARD_BYTES 16
-#define UNTOUCHED 0xa5
-#define AFTER_QUIET 0x5a
-
-typedef struct side side;
-
-typedef struct op {
-    fry_message message; /* first */
-    side *side_;
-    uint8_t *room; /* with guards */
-    uint8_t *copy; /* a staged send's, or NULL */
-    uint8_t fill;  /* a send's bytes begin with it */
-    int generation;
-    uint32_t order; /* among those of its side, direction, tag and generation */
-    bool is_entered, is_ready, is_withdrawn, was_launched;
-    int resolved, quiet;
-    ferry_status status, cause;
-    uint64_t cause_op;
-} op;
-
-struct side {
-    struct run *run;
-    int index;
-    fry_peer *peer;
-    fry_peer_connection *connection, *dead_connection;
-    fry_channel *channel, *dead_channel;
-    int generation;
-    op *ops[2 * OPS_MAX];
-    size_t op_count, entered;
-    bool is_to_detach, wants_connection;
-};
-
-typedef struct run {
-    lent *lent;
-    uint64_t seed, random, turn;
-    failing_allocator allocator;
-    fry_memory memory;
-    fry_log log;
-    fake_wire *wire;
-    side sides[2];
-    int side_count;
-    bool may_fail, may_withdraw, is_short, calls_back;
-    int failed_generations;
-    fry_connection_session session;
-    fry_peer_options options;
-    fake_wire_options wire_options;
-} run;
-
-static run the_run;
-
-static void complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-static void complain(const char *format, ...)
-{
-    va_list arguments;
-    fprintf(stderr, "random_peers: seed %llu: ", (unsigned long long)the_run.seed);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(EXIT_FAILURE);
-}
-
-#define expect(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            complain(__VA_ARGS__);                                                                 \
-    } while (0)
-
-static uint32_t pick(uint32_t below)
-{
-    run *r = &the_run;
-    r->random ^= r->random << 13;
-    r->random ^= r->random >> 7;
-    r->random ^= r->random << 17;
-    return (uint32_t)((r->random >> 20) % below);
-}
-
-/* As one holding of the baton; what events bring about is of the same. */
-static void *this_turn(void)
-{
-    static char turns[64];
-    return &turns[the_run.turn % sizeof(turns)];
-}
-
-/* In some runs, one time in so many, the next allocation fails; 0: it does not. */
-static void run_short(uint32_t one_in)
-{
-    if (the_run.is_short)
-        failing_allocator_arm(&the_run.allocator, one_in > 0 && pick(one_in) == 0, false);
-}
+#include "tests/stress/random_peers.h"
 
 /* ---- operations ---- */
 
@@ -144,6 +36,7 @@ static op *make_op(side *side_, bool is_send, uint64_t tag, size_t size_bytes, u
     o->message.is_staged = the_run.session.has_pieces && size_bytes > 0 && pick(3) == 0;
     if (o->message.is_staged)
         o->message.memory = NULL;
+    o->message.may_view = o->message.is_staged && !is_send && pick(2);
     if (o->message.is_staged && is_send && pick(2))
         o->message.memory = o->copy = memcpy(malloc(size_bytes), room + GUARD_BYTES, size_bytes);
     return o;
@@ -247,6 +140,8 @@ static void on_quiet(void *turn, fry_message *message)
     op *o = message->owner;
     expect(o->quiet++ == 0, "op %llu is quiet again", (unsigned long long)message->op);
     expect(o->resolved == 1 || o->is_withdrawn, "quiet before resolved");
+    expect(o->viewers == 0 || the_run.may_fail, "op %llu is quiet while it is read",
+           (unsigned long long)message->op);
     expect_guards(o);
     if (!message->is_send && o->status == FERRY_OK && o->resolved == 1) {
         /* Its bytes are looked at now: later they are others. */
@@ -264,8 +159,38 @@ static void on_quiet(void *turn, fry_message *message)
 
 /* ---- pieces ---- */
 
+/* Where a view reads, and for whom. */
+typedef struct shown_place {
+    uint8_t *bytes;
+    op *send;
+} shown_place;
+
+static void view_ends(const fry_slice *view)
+{
+    const uint8_t *bytes = view->memory;
+    for (int i = 0; i < the_run.side_count; i++) {
+        for (size_t j = 0; j < the_run.sides[i].entered; j++) {
+            op *o = the_run.sides[i].ops[j];
+            o->viewers -= o->room + GUARD_BYTES == bytes;
+        }
+    }
+}
+
+static void answer_view(lent *l)
+{
+    op *o = l->slice->is_given_up ? NULL : l->slice->message->owner;
+    expect(o == NULL || o->quiet == 0, "a view of what is quiet");
+    view_ends(l->slice);
+    lent_answer(&the_run.lent, l, o != NULL && pick(8) > 0 ? o->room + GUARD_BYTES : NULL,
+                this_turn());
+}
+
 static void answer(lent *l)
 {
+    if (l->due == LENT_TO_VIEW) {
+        answer_view(l);
+        return;
+    }
     op *o = l->slice->message->owner;
     expect(o->quiet == 0, "a piece of what is quiet");
     lent_answer(&the_run.lent, l, o->room + GUARD_BYTES, this_turn());
@@ -309,9 +234,69 @@ static void on_left(void *turn, fry_message *message)
     memset(((op *)message->owner)->copy, AFTER_QUIET, message->size_bytes);
 }
 
+static bool on_show(void *turn, fry_message *message, fry_place *place_p)
+{
+    expect_turn(turn);
+    op *o = message->owner;
+    expect(message->is_staged && o->quiet == 0, "what is not there is shown");
+    const shown_place place = {o->room + GUARD_BYTES, o};
+    memcpy(place_p->bytes, &place, sizeof(place));
+    return pick(8) > 0;
+}
+
+static void on_shown(void *turn, fry_slice *slice, const fry_place *place_p)
+{
+    expect_turn(turn);
+    shown_place place;
+    memcpy(&place, place_p->bytes, sizeof(place));
+    place.send->viewers++;
+    slice->memory = place.bytes;
+    lent *l = lent_new(&the_run.lent, slice, LENT_TO_VIEW);
+    if (pick(4) == 0)
+        answer(l);
+}
+
+static void close_hidden(side *side_)
+{
+    if (!side_->is_to_close)
+        return;
+    side_->is_to_close = false;
+    fry_peer_has_closed(side_->peer, this_turn());
+}
+
+static void on_hide(void *turn, fry_peer *peer, uint64_t generation)
+{
+    expect_turn(turn);
+    side *side_ = fry_peer_arg(peer);
+    const side *other = &the_run.sides[the_run.side_count == 1 ? 0 : 1 - side_->index];
+    expect(!side_->is_to_close, "two are to be closed at once");
+    expect(the_run.may_fail || (other->is_hiding && other->hides == generation),
+           "something else is to be closed");
+    side_->is_to_close = true;
+    if (pick(2))
+        close_hidden(side_);
+}
+
+static void on_hidden(void *turn, fry_peer *peer)
+{
+    expect_turn(turn);
+    expect(((side *)fry_peer_arg(peer))->is_hiding, "nothing was to be closed");
+    ((side *)fry_peer_arg(peer))->is_hiding = false;
+}
+
+static void hide_something(side *side_)
+{
+    if (side_->connection == NULL || side_->is_hiding || !the_run.session.has_views)
+        return;
+    side_->is_hiding = true;
+    fry_peer_hide(side_->peer, ++side_->hides, this_turn());
+}
+
 static void on_over(void *turn, fry_slice *slice)
 {
     expect_turn(turn);
+    if (slice->is_view)
+        view_ends(slice);
     lent_take_back(&the_run.lent, slice->owner);
 }
 
@@ -327,6 +312,7 @@ static void detach(side *side_, ferry_status status)
 {
     fry_fault fault = {.status = status, .rank = 1 - side_->index, .message = "over"};
     side_->is_to_detach = false;
+    side_->is_to_close = side_->is_hiding = false;
     side_->wants_connection = false;
     side_->generation++;
     fry_peer_connection *connection =
@@ -368,9 +354,11 @@ static void on_parted(void *turn, fry_peer *peer)
 /* With `done`, and without. */
 static const fry_peer_events events[2] = {
     {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL,
-     on_left, on_serve, on_wants_place, on_landed, on_over},
+     on_left, on_serve, on_wants_place, on_landed, on_over, on_show, on_shown, on_hide, on_hidden,
+     NULL},
     {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL,
-     on_left, on_serve, on_wants_place, on_landed, on_over},
+     on_left, on_serve, on_wants_place, on_landed, on_over, on_show, on_shown, on_hide, on_hidden,
+     NULL},
 };
 
 /* ---- connections ---- */
@@ -525,6 +513,9 @@ static void take_step(run *r)
         break;
     case 3:
         (void)answer_some();
+        close_hidden(side_);
+        if (pick(4) == 0)
+            hide_something(side_);
         break;
     default:
         run_short(r->may_fail ? 4 : 0);
@@ -569,6 +560,8 @@ static void run_out(run *r)
         }
         if (answer_some() > 0)
             is_at_rest = false;
+        for (int i = 0; i < r->side_count; i++)
+            close_hidden(&r->sides[i]);
         mend(r);
         if (r->wire == NULL) {
             connect_sides(r);
@@ -722,6 +715,7 @@ static void open_run(run *r, uint64_t seed)
         .window_bytes = pick(2) ? 1 << 20 : pick(6000),
         .has_pieces = pick(2),
     };
+    r->session.has_views = r->session.has_pieces && pick(2);
     if (r->may_fail) /* then some have no partner, and must not be in the others' way */
         r->session.unexpected_max = 2 * OPS_MAX;
     r->options = (fry_peer_options){
@@ -786,8 +780,10 @@ static void run_seed(uint64_t seed)
     run_out(r);
     check_all(r);
     if (r->failed_generations == 0)
-        for (int i = 0; i < r->side_count; i++)
+        for (int i = 0; i < r->side_count; i++) {
+            expect(!r->sides[i].is_hiding, "what was to be closed is not");
             check_nothing_stays(&r->sides[i]);
+        }
     close_run(r);
 }
 

@@ -15,6 +15,7 @@ typedef enum lent_due {
     LENT_TO_SERVE,
     LENT_TO_PLACE,
     LENT_TO_STORE,
+    LENT_TO_VIEW, /* a view: its bytes are to be read where the sender has them */
 } lent_due;
 
 typedef struct lent {
@@ -44,7 +45,10 @@ static inline void lent_take_back(lent **list, lent *l)
     free(l);
 }
 
-/* Does what is due; `bytes` are the message's. It may be gone after this. */
+/*
+ * Does what is due; `bytes` are the message's. NULL, for a view: nothing is read. It may be gone
+ * after this.
+ */
 static inline void lent_answer(lent **list, lent *l, uint8_t *bytes, void *turn)
 {
     fry_slice *slice = l->slice;
@@ -59,6 +63,12 @@ static inline void lent_answer(lent **list, lent *l, uint8_t *bytes, void *turn)
         memcpy(bytes + slice->offset, l->bytes, slice->size_bytes);
         lent_take_back(list, l);
         fry_peer_stored(slice, turn);
+    } else if (due == LENT_TO_VIEW) {
+        bool has_all = bytes != NULL;
+        if (has_all)
+            memcpy(bytes, slice->memory, slice->message->size_bytes);
+        lent_take_back(list, l);
+        fry_peer_viewed(slice, has_all, turn);
     }
 }
 

@@ -383,6 +383,27 @@ Test(net_hello, pieces_are_for_two_who_know_them)
     }
 }
 
+/* The same of views; and only on one host. */
+Test(net_hello, views_are_for_two_on_one_host)
+{
+    for (unsigned who = 0; who < 8; who++) {
+        fry_connection_session one, two;
+        set_ends(key, key);
+        if ((who & 1) != 0)
+            caller.offer.paths |= FRY_HELLO_VIEWS;
+        if ((who & 2) != 0)
+            answerer.offer.paths |= FRY_HELLO_VIEWS;
+        if ((who & 4) != 0)
+            answerer.offer.host[7] ^= 1;
+        talk(false);
+        cr_assert(caller.is_done);
+        fry_hello_session(&caller.hello, &one);
+        fry_hello_session(&answerer.hello, &two);
+        cr_assert_eq(one.has_views, who == 3);
+        cr_assert_eq(two.has_views, who == 3);
+    }
+}
+
 Test(net_hello, the_line_ends)
 {
     meet();

@@ -27,6 +27,8 @@ static fry_wire_header make(uint8_t kind)
         .op = UINT64_C(0x0123456789abcdef),
         .size_bytes = kind == FRY_WIRE_POISON ? 0 : UINT64_C(0x1122334455667788),
         .offset = UINT64_C(0x8877665544332211),
+        .is_yes = kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED,
+        .place = {{1, 2, 3, [FRY_PLACE_BYTES - 1] = 0xff}},
         .acked = {7, 65535},
         .series_count = FRY_WIRE_SERIES_MAX,
         .run_count = 3,
@@ -106,6 +108,15 @@ Test(net_wire, control_comes_back_as_it_was)
             cr_expect_eq(other.op, header.op);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK)
             expect_same_fault(&other.fault, &header.fault);
+        if (kind == FRY_WIRE_HIDE)
+            cr_expect_eq(other.op, header.op);
+        if (kind >= FRY_WIRE_VIEW && kind <= FRY_WIRE_HOLDS) {
+            cr_expect_eq(other.number, header.number);
+            cr_expect_eq(other.slot, header.slot);
+            cr_expect_eq(other.is_yes, header.is_yes);
+        }
+        if (kind == FRY_WIRE_SHOW)
+            cr_expect_arr_eq(other.place.bytes, header.place.bytes, FRY_PLACE_BYTES);
         if (kind == FRY_WIRE_WANT || kind == FRY_WIRE_PIECE) {
             cr_expect_eq(other.number, header.number);
             cr_expect_eq(other.slot, header.slot);
@@ -245,15 +256,34 @@ Test(net_wire, what_must_be_zero_is)
         }
         size_t size = pack(bytes, &header);
         if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE) {
-            bytes[1] = 1;
+            bool may_be_1 = kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED;
+            uint8_t right = bytes[1];
+            bytes[1] = may_be_1 ? 2 : 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
-            bytes[1] = 0;
+            bytes[1] = right;
         }
         if (kind > FRY_WIRE_POISON && kind != FRY_WIRE_BUNDLE && kind != FRY_WIRE_HELD) {
             bytes[3] = 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
         }
     }
+}
+
+Test(net_wire, a_place_is_there_if_it_is_said_to_be)
+{
+    fry_wire_header header = make(FRY_WIRE_SHOW);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t with = pack(bytes, &header);
+    bytes[1] = 0;
+    cr_expect_not(unpack(bytes, with, &other));
+    header.is_yes = false;
+    size_t without = pack(bytes, &header);
+    cr_expect_eq(with - without, FRY_PLACE_BYTES);
+    cr_assert(unpack(bytes, without, &other));
+    cr_expect_not(other.is_yes);
+    bytes[1] = 1;
+    cr_expect_not(unpack(bytes, without, &other));
 }
 
 Test(net_wire, a_bundle_has_as_many_series_as_it_may)
