@@ -165,6 +165,7 @@ struct ferry_engine {
     struct fry_attachment *attachment; /* attached: the watchers in the user's loop */
     struct fry_members *members;       /* NULL: no group was joined yet. Set once, released */
     void (*members_flush)(fry_turn *); /* set with them: what was gathered leaves; with the baton */
+    bool (*members_hide)(fry_turn *, struct ferry_buffer *); /* likewise: true: it is freed later */
 
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */

@@ -75,6 +75,8 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->message.size_bytes = span->size_bytes;
     transfer->message.tag = tag;
     transfer->message.is_send = node->kind == FERRY_OP_SEND;
+    transfer->message.may_view = transfer->message.is_staged && !transfer->message.is_send &&
+                                 span->buffer->device->device->ops->memory_open_shared != NULL;
     if (transfer->message.is_staged) {
         transfer->landed = (fry_landed){0};
         transfer->ahead = NULL;

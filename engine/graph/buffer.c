@@ -51,19 +51,23 @@ void fry_buffer_unretain(ferry_buffer *buffer)
 fry_link *fry_buffers_forget(fry_turn *turn, size_t budget)
 {
     ferry_engine *engine = turn->engine;
-    fry_link *first = engine->frees_left, *last = NULL;
+    fry_link *first = engine->frees_left;
     if (first == NULL)
         first = fry_stack_take_all(&engine->frees);
-    fry_link *next = first;
+    fry_link *next = first, *to_free = NULL, **end = &to_free;
     for (size_t count = 0; count < budget && next != NULL; count++) {
-        fry_hazard_close(turn, FRY_CONTAINER(next, ferry_buffer, free_link));
-        last = next;
+        fry_link *link = next;
+        ferry_buffer *buffer = FRY_CONTAINER(link, ferry_buffer, free_link);
         next = next->next;
+        fry_hazard_close(turn, buffer);
+        if (fry_unlikely(buffer->shown_generation != 0) && engine->members_hide(turn, buffer))
+            continue; /* it comes here again */
+        *end = link;
+        end = &link->next;
     }
-    if (last != NULL)
-        last->next = NULL;
+    *end = NULL;
     fry_store_relaxed(&engine->frees_left, next);
-    return first;
+    return to_free;
 }
 
 size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)

@@ -52,6 +52,11 @@ struct ferry_buffer {
     bool has_more;          /* has any of the four below */
     LIST_ENTRY(ferry_buffer) poisoned; /* is_listed: in engine->poisoned */
     bool is_listed;
+    uint64_t shown_generation; /* of memory that other processes may have open; 0: none has.
+                                  engine/messages/hidden.c, like the rest */
+    uint64_t hide_serial;
+    TAILQ_ENTRY(ferry_buffer) hidden;
+    uint32_t hide_awaited;
 };
 
 static inline void fry_buffer_retain(ferry_buffer *buffer)

@@ -118,7 +118,7 @@ void fry_ahead_begin(fry_turn *turn, fry_node *node)
     stage->slice = NULL;
     stage->is_small = false;
     stage->is_landed = true;
-    fry_chunk_init_copy(turn, stages, stage, 0,
+    fry_chunk_init_copy(turn, stages->buffer, stage, 0,
                         size_bytes < FRY_SLICE_BYTES_MAX ? size_bytes : FRY_SLICE_BYTES_MAX);
     if (!can_wait(&stage->node, node) || !mirror_edges(turn, &stage->node, node)) {
         fry_chunk_give(stages, stage);

@@ -23,8 +23,9 @@ struct fry_stage {
     fry_node node;    /* first; COPYING */
     fry_slice *slice; /* whose bytes it has; NULL: nobody's any more */
     fry_transfer *transfer;
-    fry_link link; /* in `free` or `due` */
-    size_t offset; /* in the buffer of all */
+    fry_link link;      /* in `free` or `due` */
+    fry_import *import; /* a view: what it reads, in place of a chunk */
+    size_t offset;      /* in the buffer of all */
     uint8_t state, way;
     bool is_small;  /* of a whole small send, without a slice */
     bool is_landed; /* its bytes count in transfer->landed */
@@ -43,21 +44,24 @@ static inline void fry_chunk_give(fry_stages *stages, fry_stage *stage)
     fry_queue_push(&stages->free[stage->way], &stage->link);
 }
 
-/* Makes the chunk's node a copy between it and the bytes from `at` on of its message. */
-static inline void fry_chunk_init_copy(fry_turn *turn, const fry_stages *stages, fry_stage *stage,
+/*
+ * Makes the chunk's node a copy between it, at its offset in the buffer `chunks`, and the bytes
+ * from `at` on of its message.
+ */
+static inline void fry_chunk_init_copy(fry_turn *turn, ferry_buffer *chunks, fry_stage *stage,
                                        uint64_t at, size_t size_bytes)
 {
     const fry_node *of = stage->transfer->node;
     const fry_message_op *message = &of->op.message;
-    bool is_in = stage->way == FRY_STAGE_IN;
+    bool is_in = stage->way != FRY_STAGE_OUT;
     size_t offset = message->offset + at;
     fry_node *node = &stage->node;
     fry_node_init_own(turn->engine, turn->context, node, FRY_OP_STAGE);
     node->priority = of->priority;
     node->label = of->label;
     fry_copy_op *op = &node->op.copy;
-    *op = (fry_copy_op){.dst = is_in ? message->buffer : stages->buffer,
-                        .src = is_in ? stages->buffer : message->buffer,
+    *op = (fry_copy_op){.dst = is_in ? message->buffer : chunks,
+                        .src = is_in ? chunks : message->buffer,
                         .dst_offset = is_in ? offset : stage->offset,
                         .src_offset = is_in ? stage->offset : offset,
                         .size_bytes = size_bytes};

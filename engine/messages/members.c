@@ -73,6 +73,7 @@
 #include "engine/messages/errand.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/message.h"
+#include "engine/messages/neighbour.h"
 #include "engine/messages/route.h"
 
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
@@ -90,8 +91,9 @@ static fry_members *make(ferry_engine *engine)
     fry_members *members = fry_alloc(&engine->memory, sizeof *members, _Alignof(fry_members));
     if (members == NULL)
         return NULL;
-    if (fry_pool_is_exact(&engine->transfers) &&
-        fry_pool_fill(&engine->transfers, engine->transfers.limit) != FERRY_OK) {
+    if ((fry_pool_is_exact(&engine->transfers) &&
+         fry_pool_fill(&engine->transfers, engine->transfers.limit) != FERRY_OK) ||
+        !fry_stages_init(engine, &members->stages)) {
         fry_free(&engine->memory, members, sizeof *members);
         return NULL;
     }
@@ -99,7 +101,7 @@ static fry_members *make(ferry_engine *engine)
                      &engine->clock);
     members->engine = engine;
     members->message_events = &fry_transfer_events;
-    fry_stages_init(&members->stages);
+    fry_hiding_init(&members->hiding);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -114,6 +116,7 @@ fry_members *fry_members_get(ferry_engine *engine)
     members = fry_load_acquire(&engine->members);
     if (members == NULL && (members = make(engine)) != NULL) {
         engine->members_flush = fry_messages_flush;
+        engine->members_hide = fry_hidden_take;
         fry_store_release(&engine->members, members); /* pairs with the ticks' loads */
     }
     (void)pthread_mutex_unlock(&engine->opening);
@@ -211,13 +214,19 @@ static size_t poll_routes(fry_turn *turn, fry_members *members)
     return done;
 }
 
+/* A neighbour's memory is being opened or closed. */
+static bool has_job(const fry_members *members)
+{
+    return members->stages.imports.job != NULL;
+}
+
 size_t fry_members_turn(fry_turn *turn, fry_members *members)
 {
     size_t done = fry_routes_step(turn, members);
     if (!LIST_EMPTY(&members->polled))
         done += poll_routes(turn, members);
-    if (fry_unlikely(fry_stages_have_work(&members->stages)))
-        done += fry_stages_run(turn, members);
+    if (fry_unlikely(fry_stages_have_work(&members->stages) || has_job(members)))
+        done += fry_stages_run(turn, members) + fry_neighbours_run(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL)
@@ -227,7 +236,7 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
 
 size_t fry_members_finish(fry_members *members, bool with_callbacks)
 {
-    size_t done = fry_stages_make(members);
+    size_t done = fry_stages_make(members) + fry_imports_work(&members->stages.imports);
     if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
         done += fry_memberships_step(members);
@@ -321,7 +330,7 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_stages_have_work(&members->stages))
+        fry_stages_have_work(&members->stages) || has_job(members))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;

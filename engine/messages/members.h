@@ -10,6 +10,7 @@
 #define FRY_ENGINE_MESSAGES_MEMBERS_H
 
 #include "engine/messages/groups.h"
+#include "engine/messages/hidden.h"
 #include "engine/messages/message.h"
 #include "engine/messages/stage.h"
 
@@ -43,6 +44,7 @@ struct fry_members {
     fry_route *gathered; /* with sends that this turn must post before it ends */
     fry_queue asks;
     fry_queue faulted;
+    fry_hiding hiding;
     fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */
 
     /* Hints, and the threads that look: atomic. */

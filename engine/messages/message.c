@@ -30,7 +30,9 @@
 #include "engine/ground/refusal.h"
 #include "engine/messages/ahead.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/hidden.h"
 #include "engine/messages/members.h"
+#include "engine/messages/neighbour.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
 #include "net/peer/send.h"
@@ -234,6 +236,11 @@ const fry_peer_events fry_transfer_events = {
     .wants_place = fry_stage_wants_place,
     .landed = fry_stage_landed,
     .over = fry_stage_over,
+    .show = fry_neighbour_show,
+    .shown = fry_neighbour_shown,
+    .hide = fry_neighbour_hide,
+    .hidden = fry_hidden_is_closed,
+    .gone = fry_neighbour_gone,
 };
 
 /* ---- what the graph does ---- */
@@ -363,8 +370,10 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
  */
 static void run_stages(fry_turn *turn, fry_members *members)
 {
-    for (int i = 0; i < STAGE_ROUNDS && fry_stages_run(turn, members) > 0; i++)
-        ;
+    for (int i = 0; i < STAGE_ROUNDS; i++) {
+        if (fry_stages_run(turn, members) + fry_neighbours_run(turn, members) == 0)
+            break;
+    }
     turn->wake = turn->wake || (!turn->is_loop && fry_stages_have_work(&members->stages));
 }
 

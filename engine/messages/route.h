@@ -42,7 +42,12 @@ struct fry_route {
     bool is_polled;    /* in members->polled: attached, and its descriptor reports nothing */
     bool is_asking;    /* in members->asks */
     bool has_gathered; /* in members->gathered */
-    uint32_t asked;    /* FRY_DUE_: FAIL (with connection_fault), WANT */
+    bool is_showing;   /* in hiding->showing: hidden.c */
+    bool is_hiding;    /* its member is asked to close what has the serial hide_next */
+    bool is_closing;   /* in stages->closing: its member asks this one: neighbour.c */
+    LIST_ENTRY(fry_route) showing, closing;
+    uint64_t hide_next, closing_generation;
+    uint32_t asked; /* FRY_DUE_: FAIL (with connection_fault), WANT */
     fry_route *gathered_next;
     fry_link ask_link;
     fry_fault connection_fault;

@@ -46,6 +46,7 @@
 #include "engine/messages/ahead.h"
 #include "engine/messages/chunk.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/import.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/route.h"
@@ -64,11 +65,22 @@ static fry_stages *stages_of(const fry_slice *slice)
 
 /* ---- chunks ---- */
 
-void fry_stages_init(fry_stages *stages)
+bool fry_stages_init(const ferry_engine *engine, fry_stages *stages)
 {
+    stages->for_views =
+        fry_alloc(&engine->memory, FRY_STAGE_VIEWS_MOST * sizeof(fry_stage), _Alignof(fry_stage));
+    if (stages->for_views == NULL)
+        return false;
+    for (size_t i = 0; i < FRY_STAGE_VIEWS_MOST; i++) {
+        stages->for_views[i].way = FRY_STAGE_VIEW;
+        fry_chunk_give(stages, &stages->for_views[i]);
+    }
+    fry_imports_init(&stages->imports);
+    TAILQ_INIT(&stages->views);
     TAILQ_INIT(&stages->small);
     for (int way = 0; way < FRY_STAGE_WAYS; way++)
         TAILQ_INIT(&stages->waiting[way]);
+    return true;
 }
 
 /* Half for each way, and at least one. */
@@ -99,6 +111,33 @@ static ferry_buffer *make_buffer(ferry_engine *engine, fry_device *from, size_t 
     return NULL;
 }
 
+/* False: a device that hangs may still use some of it. */
+static bool are_free(const fry_stage *all, size_t count)
+{
+    for (size_t i = 0; all != NULL && i < count; i++) {
+        if (all[i].state != FRY_STAGE_FREE)
+            return false;
+    }
+    return true;
+}
+
+static void free_chunks(const ferry_engine *engine, fry_stages *stages)
+{
+    ferry_buffer *buffer = stages->buffer;
+    size_t count = count_of(engine);
+    if (buffer == NULL)
+        return;
+    stages->buffer = NULL;
+    if (!are_free(stages->all, count))
+        return; /* lost on purpose */
+    buffer->memory_device->ops->memory_free(buffer->memory_device, buffer->data, buffer->size_bytes,
+                                            FRY_MEMORY_PINNED);
+    fry_free(&engine->memory, buffer, sizeof *buffer);
+    fry_stage *all = stages->all != NULL ? stages->all : stages->made;
+    if (all != NULL)
+        fry_free(&engine->memory, all, count * sizeof *all);
+}
+
 size_t fry_stages_make(fry_members *members)
 {
     fry_stages *stages = &members->stages;
@@ -115,27 +154,17 @@ size_t fry_stages_make(fry_members *members)
     if (stages->made != NULL)
         return 1;
     stages->status = FERRY_E_NO_MEMORY;
-    fry_stages_free(engine, stages);
+    free_chunks(engine, stages);
     return 1;
 }
 
 void fry_stages_free(ferry_engine *engine, fry_stages *stages)
 {
-    ferry_buffer *buffer = stages->buffer;
-    size_t count = count_of(engine);
-    if (buffer == NULL)
-        return;
-    stages->buffer = NULL;
-    for (size_t i = 0; stages->all != NULL && i < count; i++) {
-        if (stages->all[i].state != FRY_STAGE_FREE)
-            return; /* a device that hangs may still use it: lost on purpose */
-    }
-    buffer->memory_device->ops->memory_free(buffer->memory_device, buffer->data, buffer->size_bytes,
-                                            FRY_MEMORY_PINNED);
-    fry_free(&engine->memory, buffer, sizeof *buffer);
-    fry_stage *all = stages->all != NULL ? stages->all : stages->made;
-    if (all != NULL)
-        fry_free(&engine->memory, all, count * sizeof *all);
+    free_chunks(engine, stages);
+    fry_imports_free(&stages->imports);
+    if (are_free(stages->for_views, FRY_STAGE_VIEWS_MOST))
+        fry_free(&engine->memory, stages->for_views,
+                 FRY_STAGE_VIEWS_MOST * sizeof *stages->for_views);
 }
 
 /* The chunks have been made. */
@@ -233,7 +262,7 @@ static void land(fry_turn *turn, fry_stage *stage, fry_stand stand)
     if (stage->is_landed || stage->slice == NULL || node == NULL)
         return;
     stage->is_landed = true;
-    landed->size_bytes += stage->slice->size_bytes;
+    landed->size_bytes += stage->node.op.copy.size_bytes;
     landed->is_apart |=
         landed->stand.lane != NULL && stand.lane != NULL && landed->stand.lane != stand.lane;
     if (stand.lane != NULL)
@@ -252,13 +281,15 @@ static fry_stage *stage_of(const fry_node *node)
     return (fry_stage *)(void *)node;
 }
 
-static void copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
+void fry_stage_copy(fry_turn *turn, fry_stages *stages, fry_stage *stage)
 {
-    const fry_slice *slice = stage->slice; /* NULL: a small send */
+    const fry_slice *slice = stage->slice;
     fry_node *node = &stage->node;
-    bool is_in = stage->way == FRY_STAGE_IN;
-    fry_chunk_init_copy(turn, stages, stage, slice != NULL ? slice->offset : 0,
-                        slice != NULL ? slice->size_bytes : stage->transfer->message.size_bytes);
+    bool is_in = stage->way != FRY_STAGE_OUT;
+    bool is_whole = slice == NULL || slice->is_view; /* a small send, or a view */
+    fry_chunk_init_copy(turn, stage->import != NULL ? &stage->import->buffer : stages->buffer,
+                        stage, is_whole ? 0 : slice->offset,
+                        is_whole ? stage->transfer->message.size_bytes : slice->size_bytes);
     fry_chunk_enter_copy(turn, stages, stage);
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     stage->is_landed = !is_in;
@@ -317,6 +348,20 @@ static void copied_ahead(fry_turn *turn, const fry_members *members, fry_transfe
         fry_stage_start_small(turn, transfer);
 }
 
+/* A view's copy has ended; its message may be over. */
+static void copied_view(fry_turn *turn, fry_stages *stages, fry_stage *stage)
+{
+    fry_slice *view = stage->slice; /* NULL: nobody's any more */
+    bool has_all = fry_future_status(&stage->node.future) == FERRY_OK;
+    if (view != NULL && !view->is_given_up)
+        land(turn, stage, (fry_stand){0});
+    fry_import_leave(&stages->imports, stage->import);
+    stage->import = NULL;
+    fry_chunk_give(stages, stage);
+    if (view != NULL)
+        fry_peer_viewed(view, has_all, turn);
+}
+
 /* The copy has ended, well or not: see `failed`. */
 static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
 {
@@ -331,7 +376,10 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
             return;
         }
     }
-    if (stage->is_small) {
+    if (stage->way == FRY_STAGE_VIEW) {
+        copied_view(turn, stages, stage);
+        copies_are_over(turn, members, transfer);
+    } else if (stage->is_small) {
         bool has_ended = (transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0;
         copied_small(turn, stages, stage); /* it may be gone after this, if it has not ended */
         if (has_ended)
@@ -360,7 +408,7 @@ static void step(fry_turn *turn, fry_members *members, fry_stage *stage)
     if (stage->state == FRY_STAGE_COPIED)
         copied(turn, members, stage);
     else
-        copy(turn, &members->stages, stage);
+        fry_stage_copy(turn, &members->stages, stage);
     fry_route_launched(turn, route);
 }
 
@@ -402,8 +450,13 @@ void fry_stage_landed(void *arg, fry_slice *slice)
 void fry_stage_over(void *arg, fry_slice *slice)
 {
     fry_turn *turn = arg;
-    fry_stages *stages = stages_of(slice);
+    fry_stages *stages = &turn->engine->members->stages;
     fry_stage *stage = slice->owner;
+    if (stage == NULL && slice->is_view) {
+        TAILQ_REMOVE(&stages->views, slice, owners);
+        fry_import_leave(&stages->imports, slice->memory);
+        return;
+    }
     if (stage == NULL) {
         fry_stage_way way = slice->message->is_send ? FRY_STAGE_OUT : FRY_STAGE_IN;
         TAILQ_REMOVE(&stages->waiting[way], slice, owners);
@@ -459,7 +512,7 @@ void fry_stage_left(void *turn, fry_message *message)
 
 bool fry_stages_have_work(const fry_stages *stages)
 {
-    if (stages->due.first != NULL ||
+    if (stages->due.first != NULL || stages->imports.has_news ||
         (!TAILQ_EMPTY(&stages->small) &&
          (stages->all == NULL || stages->free[FRY_STAGE_OUT].first != NULL)))
         return true;
@@ -482,7 +535,7 @@ static bool give_out_small(fry_turn *turn, fry_stages *stages)
     take_small(stages, transfer);
     stage->transfer = transfer;
     stage->is_small = true;
-    copy(turn, stages, stage);
+    fry_stage_copy(turn, stages, stage);
     return true;
 }
 
@@ -503,7 +556,7 @@ static bool give_out(fry_turn *turn, fry_stages *stages, fry_stage_way way)
     stage->is_small = false;
     stage->state = FRY_STAGE_HELD;
     if (way == FRY_STAGE_OUT)
-        copy(turn, stages, stage);
+        fry_stage_copy(turn, stages, stage);
     else
         fry_peer_placed(slice, fry_chunk_bytes(stages, stage), turn);
     fry_route_launched(turn, route);
@@ -534,10 +587,6 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
 {
     fry_stages *stages = &members->stages;
     size_t done = 0;
-    if (fry_unlikely(stages->all == NULL) && turn->is_loop)
-        done += want_chunks(turn, stages);
-    if (stages->all == NULL)
-        return done;
     fry_queue due = stages->due;
     stages->due = (fry_queue){0};
     fry_link *item;
@@ -545,6 +594,10 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
         step(turn, members, FRY_CONTAINER(item, fry_stage, link));
         done++;
     }
+    if (fry_unlikely(stages->all == NULL) && turn->is_loop)
+        done += want_chunks(turn, stages);
+    if (stages->all == NULL)
+        return done;
     bool goes_on = true;
     while (goes_on) { /* in turns */
         goes_on = give_out_small(turn, stages);

@@ -8,6 +8,7 @@
 
 #include "engine/graph/kind.h"
 #include "engine/graph/turn.h"
+#include "engine/messages/import.h"
 #include "net/peer/peer.h"
 
 typedef struct fry_members fry_members;
@@ -21,14 +22,21 @@ typedef enum fry_stage_way {
     FRY_STAGE_OUT = 0,
     FRY_STAGE_IN,
     FRY_STAGE_WAYS,
+    FRY_STAGE_VIEW = FRY_STAGE_WAYS, /* no chunk: out of an import */
 } fry_stage_way;
+
+#define FRY_STAGE_VIEWS_MOST 16 /* copies out of imports at once; further views wait for one */
 
 typedef struct fry_stages {
     /* Baton. */
+    fry_imports imports;
+    LIST_HEAD(, fry_route) closing; /* routes whose members wait for imports to be closed */
+    TAILQ_HEAD(, fry_slice) views;  /* those that wait for their import: `memory` */
     TAILQ_HEAD(, fry_slice) waiting[FRY_STAGE_WAYS]; /* pieces that have no chunk yet */
     TAILQ_HEAD(, fry_transfer) small;                /* likewise, small sends */
-    fry_queue free[FRY_STAGE_WAYS];                  /* chunks */
+    fry_queue free[FRY_STAGE_WAYS + 1];              /* chunks; for views, too */
     fry_queue due;                                   /* chunks with a next step */
+    fry_stage *for_views;                            /* FRY_STAGE_VIEWS_MOST */
     fry_stage *all;                                  /* NULL: not made yet */
     uint32_t copying;                                /* chunks whose copies are under way */
     uint32_t ahead, ahead_most;                      /* of these, ahead of their sends: ahead.c */
@@ -40,7 +48,8 @@ typedef struct fry_stages {
     ferry_status status;  /* of the last try */
 } fry_stages;
 
-void fry_stages_init(fry_stages *stages);
+/* False: no memory. */
+bool fry_stages_init(const ferry_engine *engine, fry_stages *stages);
 void fry_stages_free(ferry_engine *engine, fry_stages *stages);
 
 /* Whether a send is small enough to be copied to the host before the peer is told it is ready. */
@@ -67,6 +76,9 @@ bool fry_stages_have_work(const fry_stages *stages);
 
 /* Does it, with the baton; the loop has the role, too, and wants chunks. Returns how much. */
 size_t fry_stages_run(fry_turn *turn, fry_members *members);
+
+/* A view's copy begins: into the receive, out of stage->import. */
+void fry_stage_copy(fry_turn *turn, fry_stages *stages, fry_stage *stage);
 
 /* Makes the chunks, if they are wanted: the role, without the baton. Returns how much was done. */
 size_t fry_stages_make(fry_members *members);
