@@ -18,6 +18,8 @@
  * Such a chunk waits for the program, which no other does: what the program does next may depend on
  * a message that needs a chunk. So at most half of the chunks that go out are given to this, and
  * with one chunk a way there is none.
+ *
+ * ahead.pml checks this.
  */
 #include "engine/messages/ahead.h"
 

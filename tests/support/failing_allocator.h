@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An allocator that counts what is alive and fails a call that the test names. Memory comes filled
- * with rubbish, so that what should have been zeroed and was not shows. Any thread.
+ * with rubbish, so that what should have been zeroed and was not shows; large memory only at its
+ * ends if a sanitizer is there. Any thread.
  */
 #ifndef FERRY_TESTS_FAILING_ALLOCATOR_H
 #define FERRY_TESTS_FAILING_ALLOCATOR_H
