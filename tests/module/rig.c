@@ -270,11 +270,8 @@ void rig_free_on_gpu(char *memory)
 
 bool rig_is_all(const char *memory, int fill, size_t size_bytes)
 {
-    for (size_t i = 0; i < size_bytes; i++) {
-        if (memory[i] != (char)fill)
-            return false;
-    }
-    return true;
+    return size_bytes == 0 ||
+           (memory[0] == (char)fill && memcmp(memory, memory + 1, size_bytes - 1) == 0);
 }
 
 static int run_named(const char *name, const rig_test *tests, size_t test_count)

@@ -203,12 +203,9 @@ static inline ferry_span span_of(ferry_buffer *buffer, size_t offset_bytes, size
 static inline bool is_filled(const ferry_buffer *buffer, size_t offset_bytes, size_t size_bytes,
                              int fill)
 {
-    const unsigned char *bytes = ferry_buffer_data(buffer);
-    for (size_t i = offset_bytes; i < offset_bytes + size_bytes; i++) {
-        if (bytes[i] != (unsigned char)fill)
-            return false;
-    }
-    return true;
+    const unsigned char *bytes = (unsigned char *)ferry_buffer_data(buffer) + offset_bytes;
+    return size_bytes == 0 ||
+           (bytes[0] == (unsigned char)fill && memcmp(bytes, bytes + 1, size_bytes - 1) == 0);
 }
 
 /*
