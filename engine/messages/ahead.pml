@@ -198,9 +198,9 @@ end:
 }
 
 /*
- * The send fails, by the program, the kernel or the copy: failed. A copy that was not issued is over
- * then, and has read nothing. The peer lets go of a piece that is not posted, and of a message that
- * it has not offered.
+ * The send fails, by the program, the kernel or the copy: failed. A copy that was not issued is
+ * over then, and has read nothing. The peer lets go of a piece that is not posted, and of a message
+ * that it has not offered.
  */
 active proctype failure()
 {
