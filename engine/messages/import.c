@@ -4,12 +4,13 @@
  * opening takes the driver longer than most copies. Who reads it counts as a user.
  *
  * The driver may block in opening and closing, so the loop does that without the baton, one at a
- * time (fry_imports_work). What the other member says of its memory is checked by stage.c and by
- * the device: it can make this member read nothing but what it has shown.
+ * time (fry_imports_work). What the other member says of its memory is checked by neighbour.c and
+ * by the device: it can make this member read nothing but what it has shown.
  *
- * An import is closed when its connection is over, when there are many, and when it is in the way:
- * the other process has freed that allocation, and has another at its address, which can only be
- * opened when the old one is closed. None is closed while it has users.
+ * An import is closed when its owner asks for that, when its connection is over, when there are
+ * many, and when it is in the way: the other process has freed that allocation, and has another at
+ * its address, which can only be opened when the old one is closed. None is closed while it has
+ * users.
  */
 #include "engine/messages/import.h"
 
@@ -26,8 +27,8 @@ void fry_imports_init(fry_imports *imports)
 
 static void close_now(const fry_import *import)
 {
-    const fry_device *device = import->buffer.device->device;
-    device->ops->memory_close_shared(import->buffer.device->device, import->buffer.data);
+    fry_device *device = import->buffer.device->device;
+    device->ops->memory_close_shared(device, import->buffer.data);
 }
 
 static void give(fry_imports *imports, fry_import *import)
@@ -178,7 +179,7 @@ size_t fry_imports_work(fry_imports *imports)
     return 1;
 }
 
-/* Lets go of all other imports of that member and device. True: there were some. */
+/* Lets go of all other imports of that device that nobody reads. True: some were open. */
 static bool clear_way(fry_imports *imports, const fry_import *for_import)
 {
     bool has_some = false;

@@ -18,10 +18,15 @@ static ferry_status lacks(fry_fault *fault, const char *why)
     return FERRY_E_UNSUPPORTED;
 }
 
-static bool has_calls(void)
+/* Whether the driver can be asked. */
+static ferry_status check(const fry_cuda_device *device, fry_fault *fault)
 {
-    return fry_cuda.cuIpcGetMemHandle != NULL && fry_cuda.cuIpcOpenMemHandle != NULL &&
-           fry_cuda.cuIpcCloseMemHandle != NULL;
+    if (fry_cuda_lost(device) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device, fault);
+    if (fry_cuda.cuIpcGetMemHandle == NULL || fry_cuda.cuIpcOpenMemHandle == NULL ||
+        fry_cuda.cuIpcCloseMemHandle == NULL)
+        return lacks(fault, "the driver has no calls for memory between processes");
+    return FERRY_OK;
 }
 
 /*
@@ -84,10 +89,9 @@ ferry_status fry_cuda_memory_share(fry_device *base, const void *memory, size_t 
                                    fry_memory_share *share, fry_fault *fault)
 {
     const fry_cuda_device *device = fry_cuda_device_of(base);
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, fault);
-    if (!has_calls())
-        return lacks(fault, "the driver has no calls for memory between processes");
+    ferry_status status = check(device, fault);
+    if (status != FERRY_OK)
+        return status;
     fry_cuda_scope scope;
     range range;
     CUipcMemHandle handle;
@@ -115,10 +119,9 @@ ferry_status fry_cuda_memory_open_shared(fry_device *base, const fry_memory_shar
                                          void **memory_p, fry_fault *fault)
 {
     const fry_cuda_device *device = fry_cuda_device_of(base);
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, fault);
-    if (!has_calls())
-        return lacks(fault, "the driver has no calls for memory between processes");
+    ferry_status status = check(device, fault);
+    if (status != FERRY_OK)
+        return status;
     fry_cuda_scope scope;
     CUdeviceptr memory = 0;
     CUipcMemHandle handle;

@@ -73,7 +73,7 @@ typedef struct fry_hello_offer {
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, LOOKS */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, VIEWS */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

@@ -165,9 +165,7 @@ typedef struct fry_peer_events {
     void (*hide)(void *turn, fry_peer *peer, uint64_t generation);
     /* The other end has closed what it was asked to by fry_peer_hide. */
     void (*hidden)(void *turn, fry_peer *peer);
-    /* fry_peer_destroyed has made all quiet: neither end has anything of the other. NULL: not
-     * called
-     */
+    /* May be NULL. fry_peer_destroyed has made all quiet: neither end has anything of the other. */
     void (*gone)(void *turn, fry_peer *peer);
 } fry_peer_events;
 

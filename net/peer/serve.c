@@ -122,21 +122,15 @@ static void recall(fry_peer_connection *connection, fry_connection_slot *slot)
 
 /* The message of the launch that the piece is of. NULL: it has ended, or it was withdrawn, which
  * the other end is told. */
-static fry_message *message_of(fry_peer_connection *connection, const fry_want *want)
+static fry_message *message_of(fry_peer_connection *connection, uint32_t slot_index,
+                               uint32_t number)
 {
-    fry_connection_slot *slot = &connection->slots[want->slot];
-    if (!slot->is_used || slot->number != want->number || connection->is_bye_said)
+    fry_connection_slot *slot = &connection->slots[slot_index];
+    if (!slot->is_used || slot->number != number || connection->is_bye_said)
         return NULL;
     if (slot->message == NULL)
         recall(connection, slot);
     return slot->message;
-}
-
-/* Whether that launch goes on. If it was withdrawn the other end is told, unless it has been. */
-static bool is_offered(fry_peer_connection *connection, uint32_t slot, uint32_t number)
-{
-    const fry_want want = {.slot = slot, .number = number};
-    return message_of(connection, &want) != NULL;
 }
 
 /* Whether there is what it takes. */
@@ -148,7 +142,7 @@ static bool can_serve(const fry_peer_connection *connection, const fry_want *wan
 /* A view has an answer, also if its message has ended. */
 static void serve(fry_peer_connection *connection, const fry_want *want)
 {
-    fry_message *message = message_of(connection, want);
+    fry_message *message = message_of(connection, want->slot, want->number);
     if (want->is_view && !connection->is_bye_said)
         fry_show_place(connection, message, want->slot, want->number);
     else if (message != NULL)
@@ -161,7 +155,7 @@ static void forget_ended(fry_peer_connection *connection)
     connection->want_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         fry_want want = connection->wants[i];
-        if (want.is_view || message_of(connection, &want) != NULL)
+        if (want.is_view || message_of(connection, want.slot, want.number) != NULL)
             connection->wants[connection->want_count++] = want;
     }
 }
@@ -188,7 +182,7 @@ bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *he
     if (want.slot >= connection->slots_fresh || want.size_bytes > FRY_SLICE_BYTES_MAX ||
         (int32_t)(want.number - connection->send_number) >= 0)
         return false;
-    const fry_message *message = message_of(connection, &want);
+    const fry_message *message = message_of(connection, want.slot, want.number);
     if (message == NULL && !is_view)
         return true;
     if (message != NULL &&
@@ -205,7 +199,7 @@ bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *he
 {
     return header->slot < connection->slots_fresh &&
            fry_show_viewed(connection, header,
-                           is_offered(connection, header->slot, header->number));
+                           message_of(connection, header->slot, header->number) != NULL);
 }
 
 static void say_seen(fry_peer_connection *connection)
@@ -213,7 +207,7 @@ static void say_seen(fry_peer_connection *connection)
     fry_slice *shown;
     while (connection->controls_free != NULL && fry_connection_is_live(connection) &&
            (shown = fry_show_seen(connection)) != NULL)
-        fry_show_holds(shown, is_offered(connection, shown->slot, shown->number));
+        fry_show_holds(shown, message_of(connection, shown->slot, shown->number) != NULL);
 }
 
 void fry_serve_go_on(fry_peer_connection *connection)

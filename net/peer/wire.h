@@ -23,10 +23,10 @@
  *
  *   0  kind, 0, 0 (16 bit)    4  slot    8  number of the launch    12  size    16  offset, 64 bit
  *
- * LOOK, SHOW, LOOKED and HOLDS are of a launch whose bytes the receiver reads where they are:
+ * VIEW, SHOW, VIEWED and HOLDS are of a launch whose bytes the receiver reads where they are:
  * net/peer/view.c.
  *
- *      LOOK, HOLDS    LOOKED                  SHOW
+ *      VIEW, HOLDS    VIEWED                  SHOW
  *   0  kind           kind                    kind
  *   1  0              1: all bytes were read  1: there is a place, and it follows
  *   2  0, 16 bit      0, 16 bit               0, 16 bit
@@ -102,8 +102,7 @@ typedef enum fry_wire_kind {
     FRY_WIRE_PIECE, /* brings it */
     /* Only where both ends know them: fry_connection_session.has_views. */
     FRY_WIRE_VIEW,   /* asks where the bytes of a HELD launch are */
-    FRY_WIRE_SHOW,   /* says where: they stay there until LOOKED; or that they can't be read there
-                      */
+    FRY_WIRE_SHOW,   /* says where: they stay there until VIEWED; or that there is no place */
     FRY_WIRE_VIEWED, /* nobody reads them there any more */
     FRY_WIRE_HOLDS,  /* they were still offered when it was said that all were read */
     FRY_WIRE_HIDE,   /* asks to close memory that was shown, as it is to be freed */
@@ -137,7 +136,7 @@ typedef struct fry_wire_header {
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
     uint64_t offset;       /* WANT, PIECE: of the piece */
-    bool is_yes;           /* SHOW: there is a place. LOOKED: all bytes were read */
+    bool is_yes;           /* SHOW: there is a place. VIEWED: all bytes were read */
     fry_place place;       /* SHOW */
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */

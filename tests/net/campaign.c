@@ -598,20 +598,14 @@ static int64_t median(const place *place, bool is_last, size_t offset)
     return numbers[third / 2];
 }
 
-/* A sanitizer keeps what is freed for a while, and base/memory.c freed tables for ever there. */
-static int64_t unless_kept(int64_t bound)
-{
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-    (void)bound;
-    return INT64_MAX;
-#else
-    return bound;
-#endif
-}
-
+/* A sanitizer keeps what is freed for a while. */
 static int64_t growth_kib_max(void)
 {
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    return INT64_MAX;
+#else
     return GROWTH_KIB_MAX + (deaths < CACHES_DEATHS ? CACHES_KIB : 0);
+#endif
 }
 
 static bool say_growth(uint32_t rank)
@@ -623,11 +617,11 @@ static bool say_growth(uint32_t rank)
         const char *name;
         size_t offset;
         int64_t bound;
-    } parts[] = {{"KiB", offsetof(figures, used_kib), unless_kept(growth_kib_max())},
+    } parts[] = {{"KiB", offsetof(figures, used_kib), growth_kib_max()},
                  {"KiB of gaps", offsetof(figures, free_kib), GAPS_KIB_MAX},
                  {"descriptors", offsetof(figures, descriptors), 8},
                  {"threads", offsetof(figures, threads), 0},
-                 {"mappings", offsetof(figures, maps), unless_kept(16)}};
+                 {"mappings", offsetof(figures, maps), 16}};
     bool is_flat = true;
     printf("rank %u grew by", (unsigned)rank);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -66,12 +66,8 @@ Test(net_peer_pieces, many_at_once)
     pair_open(p);
     pair_op *ops[2][COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        for (int is_receive = 0; is_receive < 2; is_receive++) {
-            ops[is_receive][i] = pair_enter(p, is_receive, !is_receive, i, 1000 + i);
-            ops[is_receive][i]->message.is_staged = true;
-            ops[is_receive][i]->message.memory = NULL;
-            fry_peer_ready(&ops[is_receive][i]->message, NULL);
-        }
+        for (int is_receive = 0; is_receive < 2; is_receive++)
+            ops[is_receive][i] = begin_tagged(p, is_receive, !is_receive, i, 1000 + i);
     }
     run(p);
     for (size_t i = 0; i < COUNT; i++)
@@ -382,21 +378,6 @@ Test(net_peer_pieces, unknown_where_not_agreed)
 
 /* ---- pieces that are free again ---- */
 
-static pair_op *begin_tagged(pair *p, int end, bool is_send, ferry_tag tag)
-{
-    pair_op *op = pair_enter(p, end, is_send, tag, 2000);
-    op->message.is_staged = true;
-    op->message.memory = NULL;
-    fry_peer_ready(&op->message, NULL);
-    return op;
-}
-
-static void cancel(pair_op *op)
-{
-    const fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1};
-    fry_peer_withdraw(&op->message, &fault, NULL);
-}
-
 /* Two receives have all pieces that can be asked for, and are over; the third gets them. */
 static void hand_on(bool is_by_sender)
 {
@@ -405,8 +386,8 @@ static void hand_on(bool is_by_sender)
     is_slow = true;
     pair_op *sends[3], *receives[3];
     for (int i = 0; i < 3; i++) {
-        receives[i] = begin_tagged(p, 1, false, (ferry_tag)i);
-        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i);
+        receives[i] = begin_tagged(p, 1, false, (ferry_tag)i, 2000);
+        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i, 2000);
     }
     pair_run(p);
     for (int i = 0; i < 2; i++)
@@ -438,11 +419,11 @@ Test(net_peer_pieces, that_are_given_up_are_no_offence)
     is_slow = true;
     pair_op *sends[MESSAGES], *receives[MESSAGES];
     for (int i = 0; i < MESSAGES; i++)
-        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i);
+        sends[i] = begin_tagged(p, 0, true, (ferry_tag)i, 2000);
     pair_run(p);
     for (int i = 0; i < MESSAGES; i += 2) {
         for (int k = i; k < i + 2; k++)
-            receives[k] = begin_tagged(p, 1, false, (ferry_tag)k);
+            receives[k] = begin_tagged(p, 1, false, (ferry_tag)k, 2000);
         do {
             (void)fry_peer_progress(p->ends[0].peer, NULL);
         } while (answer_all() != 0);

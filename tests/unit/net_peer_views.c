@@ -102,26 +102,15 @@ static pair *views_init(void)
 
 static pair_op *begin_send(pair *p, ferry_tag tag)
 {
-    pair_op *op = pair_enter(p, 0, true, tag, SIZE);
-    op->message.is_staged = true;
-    op->message.memory = NULL;
-    fry_peer_ready(&op->message, NULL);
-    return op;
+    return begin_tagged(p, 0, true, tag, SIZE);
 }
 
 static pair_op *begin_receive(pair *p, ferry_tag tag)
 {
-    pair_op *op = pair_enter(p, 1, false, tag, SIZE);
-    op->message.is_staged = op->message.may_view = true;
-    op->message.memory = NULL;
+    pair_op *op = enter_tagged(p, 1, false, tag, SIZE);
+    op->message.may_view = true;
     fry_peer_ready(&op->message, NULL);
     return op;
-}
-
-static void withdraw(pair_op *op)
-{
-    const fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1};
-    fry_peer_withdraw(&op->message, &fault, NULL);
 }
 
 /* ---- as it should be ---- */
@@ -203,7 +192,7 @@ Test(net_peer_views, a_withdrawn_send_is_read_to_the_end)
     pair_op *send = begin_send(p, 1), *receive = begin_receive(p, 1);
     run(p);
     cr_assert_eq(viewed_count, 1);
-    withdraw(send);
+    cancel(send);
     run(p);
     cr_expect_eq(send->quiet, 0);
     cr_expect_eq(receive->resolved, 1);
@@ -221,7 +210,7 @@ Test(net_peer_views, a_withdrawn_receive_leaves_its_view)
     reads_later = true;
     pair_op *send = begin_send(p, 1), *receive = begin_receive(p, 1);
     run(p);
-    withdraw(receive);
+    cancel(receive);
     run(p);
     cr_expect_eq(send->resolved, 1);
     cr_expect_eq(send->status, FERRY_E_DEPENDENCY);
@@ -239,7 +228,7 @@ Test(net_peer_views, what_was_withdrawn_meanwhile_is_not_taken)
     reads_later = true;
     pair_op *send = begin_send(p, 1), *receive = begin_receive(p, 1);
     run(p);
-    withdraw(send);
+    cancel(send);
     read_all(); /* before the recall has come */
     run(p);
     cr_expect_eq(receive->resolved, 1);
@@ -266,7 +255,7 @@ Test(net_peer_views, withdrawn_at_any_time)
             }
             pair_op *op = how % 2 == 0 ? send : receive;
             if (op->resolved == 0)
-                withdraw(op);
+                cancel(op);
             pair_op *next = begin_send(p, 2), *last = begin_receive(p, 2);
             for (int i = 0; i < 4; i++) {
                 run(p);

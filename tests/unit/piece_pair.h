@@ -158,6 +158,30 @@ static inline pair_op *begin(pair *p, int end, bool is_send, size_t size_bytes, 
     return op;
 }
 
+/* The same, staged, with a tag; only begin_ makes it ready. */
+static inline pair_op *enter_tagged(pair *p, int end, bool is_send, ferry_tag tag,
+                                    size_t size_bytes)
+{
+    pair_op *op = pair_enter(p, end, is_send, tag, size_bytes);
+    op->message.is_staged = true;
+    op->message.memory = NULL;
+    return op;
+}
+
+static inline pair_op *begin_tagged(pair *p, int end, bool is_send, ferry_tag tag,
+                                    size_t size_bytes)
+{
+    pair_op *op = enter_tagged(p, end, is_send, tag, size_bytes);
+    fry_peer_ready(&op->message, NULL);
+    return op;
+}
+
+static inline void cancel(pair_op *op)
+{
+    const fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1};
+    fry_peer_withdraw(&op->message, &fault, NULL);
+}
+
 static inline void run(pair *p)
 {
     do {
