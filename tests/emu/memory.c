@@ -23,6 +23,13 @@
 
 #define PAGE_BYTES ((size_t)4096)
 #define ARENA_BYTES ((size_t)64 << 30)
+/* Places are given out around so much of a range as long as there is room. ThreadSanitizer has four
+ * pages of shadow for each that was ever used, and most of its time went into making them. */
+#ifdef __SANITIZE_THREAD__
+#define AROUND_BYTES ((size_t)64 << 20)
+#else
+#define AROUND_BYTES ARENA_BYTES
+#endif
 #define FILLED_BYTES_MOST                                                                          \
     ((size_t)64 * 1024) /* of new memory, so that nobody takes it for zeros                        \
                          */
@@ -138,11 +145,9 @@ static bool arena_open(arena *arena)
     return true;
 }
 
-/* A free place of `size_bytes`, whole pages, from where the last one was on; 0: there is none. */
-static uintptr_t arena_place(arena *arena, size_t size_bytes)
+/* A free place of `size_bytes`, whole pages, from `place` on, around to there; 0: there is none. */
+static uintptr_t place_free(uintptr_t start, uintptr_t end, uintptr_t place, size_t size_bytes)
 {
-    const uintptr_t end = arena->start + ARENA_BYTES;
-    uintptr_t place = arena->next;
     bool wrapped = false;
 
     for (;;) {
@@ -152,17 +157,27 @@ static uintptr_t arena_place(arena *arena, size_t size_bytes)
             if (wrapped)
                 return 0;
             wrapped = true;
-            place = arena->start;
+            place = start;
         }
         /* The last that begins before the place's end is the only one that can stand in its way. */
         before = allocation_before(place + size_bytes - 1);
         if (before == NULL || before->start + before->size_bytes <= place)
-            break;
+            return place;
         place = (before->start + before->size_bytes + 2 * PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
         if (place > end)
             place = end;
     }
-    arena->next = place + size_bytes;
+}
+
+static uintptr_t arena_place(arena *arena, size_t size_bytes)
+{
+    const uintptr_t around = arena->start + AROUND_BYTES;
+    uintptr_t place = place_free(arena->start, around, arena->next, size_bytes);
+
+    if (place != 0)
+        arena->next = place + size_bytes;
+    else if (AROUND_BYTES < ARENA_BYTES)
+        place = place_free(around, arena->start + ARENA_BYTES, around, size_bytes);
     return place;
 }
 

@@ -24,7 +24,11 @@
 #define SMALL 256
 #define SLICES 16
 #define CASES_MAX 4000
-#define STEP 2              /* from one nth call to the next */
+#if defined(__SANITIZE_ADDRESS__)
+#define STEP 4 /* from one nth call to the next */
+#else
+#define STEP 2
+#endif
 #define HELD_NS 20000000000 /* an operation takes milliseconds */
 
 /* ---- the table ---- */

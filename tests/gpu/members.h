@@ -4,6 +4,7 @@
 #define FERRY_TESTS_GPU_MEMBERS_H
 
 #include "tests/gpu/places.h"
+#include "tests/support/effort.h"
 
 #include <time.h>
 
@@ -81,6 +82,7 @@ static inline void join_all(member *members, int count)
         group.rank = i;
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
         group.window_messages = window_messages;
+        group.unexpected_max = UNEXPECTED_FEW;
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
     for (int i = count; i-- > 0;)

@@ -61,6 +61,7 @@ static void join(scene *self)
     group.size = 2;
     group.rank = self->rank;
     group.lease_ns = lease_ns;
+    group.unexpected_max = UNEXPECTED_FEW;
     CHECK_STATUS(gpu_end(ferry_group_join(engine_of(&self->own), &group, &self->own.group)),
                  FERRY_OK);
 }

@@ -24,11 +24,11 @@
 #include <sched.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define SEEDS 1000
+#define SEEDS 300
 #elif defined(__SANITIZE_ADDRESS__)
-#define SEEDS 1500
+#define SEEDS 750
 #else
-#define SEEDS 4000
+#define SEEDS 2500
 #endif
 #define HANG_S 60
 #define GPUS 3

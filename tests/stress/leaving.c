@@ -10,6 +10,7 @@
  * (EARLY), or when all it is to receive is there (SERVED), or the handle is given back in place of
  * that, or with the engine's shutdown, for which a new one is made.
  */
+#include "tests/support/effort.h"
 #include "tests/support/stress.h"
 
 #define HANG_S 190
@@ -150,6 +151,7 @@ static void join(member members[2])
         options.store = "mem:leaving";
         options.job = job;
         options.size = 2;
+        options.unexpected_max = UNEXPECTED_FEW;
         options.rank = i;
         options.lease_ns = 60 * SECOND_NS;
         options.deadline_ns = in_ns(60 * SECOND_NS);

@@ -23,7 +23,7 @@
 #include <sys/eventfd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SEEDS 300
+#define SEEDS 150
 #else
 #define SEEDS 1000
 #endif

@@ -18,11 +18,11 @@
 #include <sched.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define SEEDS 1500
+#define SEEDS 600
 #elif defined(__SANITIZE_ADDRESS__)
-#define SEEDS 5000
+#define SEEDS 2000
 #else
-#define SEEDS 10000
+#define SEEDS 6000
 #endif
 #define GPU_SEEDS (SEEDS / 10) /* a seed opens its GPUs anew */
 #define HANG_S 60              /* a seed takes milliseconds */

@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 
 #if FRY_TSAN
-#define WAKES 500
+#define WAKES 250
 #define FILES 3
 #else
-#define WAKES 4000
+#define WAKES 2000
 #define FILES 8
 #endif
 #define HANG_S 180

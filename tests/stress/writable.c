@@ -17,9 +17,9 @@
 #include <stdatomic.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define OPERATIONS 2000
+#define OPERATIONS 1000
 #elif defined(__SANITIZE_ADDRESS__)
-#define OPERATIONS 2000
+#define OPERATIONS 1500
 #else
 #define OPERATIONS 3000
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/check.h"
+#include "tests/support/effort.h"
 #include "tests/support/every_call.h"
 
 #include <dirent.h>
@@ -41,6 +42,7 @@ static bool join_group(call_scene *self)
     options.store = "mem:every_call";
     options.job = job;
     options.size = 1;
+    options.unexpected_max = UNEXPECTED_FEW;
     options.lease_ns = 100000000000; /* nobody is dead for want of a core */
     ferry_future *joined = ferry_group_join(self->engine, &options, &self->group);
     ferry_status status = ferry_future_wait(joined, -1);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/failing_allocator.h"
 
+#include "tests/support/large_block.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,11 @@ static void *counted_alloc(void *arg, size_t size_bytes, size_t align_bytes)
     void *memory = NULL;
     if (align_bytes < sizeof(void *))
         align_bytes = sizeof(void *);
-    if (posix_memalign(&memory, align_bytes, size_bytes) != 0)
+    if (size_bytes >= LARGE_BLOCK_BYTES_MIN)
+        memory = large_block_alloc(size_bytes, align_bytes);
+    else if (posix_memalign(&memory, align_bytes, size_bytes) != 0)
+        return NULL;
+    if (memory == NULL)
         return NULL;
     fill_with_rubbish(memory, size_bytes);
     atomic_fetch_add(&fa->live_bytes, (int64_t)size_bytes);
@@ -55,7 +61,10 @@ static void counted_free(void *arg, void *memory, size_t size_bytes)
 {
     failing_allocator *fa = arg;
     atomic_fetch_sub(&fa->live_bytes, (int64_t)size_bytes);
-    free(memory);
+    if (size_bytes >= LARGE_BLOCK_BYTES_MIN)
+        large_block_free(memory, size_bytes);
+    else
+        free(memory);
 }
 
 void failing_allocator_init(failing_allocator *fa)

@@ -6,6 +6,7 @@
 #ifndef FERRY_TESTS_MEMBER_TEST_H
 #define FERRY_TESTS_MEMBER_TEST_H
 
+#include "tests/support/effort.h"
 #include "tests/support/patience.h"
 #include "tests/support/scene.h"
 #include "tests/support/suite.h"
@@ -38,6 +39,7 @@ static inline ferry_group_options test_group_options(uint32_t size, int32_t rank
     options.size = size;
     options.rank = rank;
     options.lease_ns = TEST_LEASE_NS;
+    options.unexpected_max = UNEXPECTED_FEW;
     options.deadline_ns = test_in_ns(INT64_C(30000000000) * PATIENCE);
     return options;
 }

@@ -16,6 +16,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
 #include "tests/support/api_test.h"
+#include "tests/support/effort.h"
 
 #include <stdlib.h>
 
@@ -424,7 +425,7 @@ static size_t run_world(unsigned seed, unsigned style, const plan *p)
 static void run_worlds(unsigned first, unsigned count, const plan *p)
 {
     size_t refused = 0;
-    for (unsigned seed = first; seed < first + count; seed++)
+    for (unsigned seed = first; seed < first + SEEDS_OF(count); seed++)
         refused += run_world(seed, seed % 7, p);
     cr_assert_eq(refused != 0, p->lacks_memory);
 }

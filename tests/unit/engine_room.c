@@ -8,6 +8,7 @@
 #include "engine/graph/buffer.h"
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
+#include "tests/support/effort.h"
 #include "tests/support/play.h"
 
 #include <stdlib.h>
@@ -173,7 +174,7 @@ static void run_seed(unsigned seed)
 
 Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
 {
-    for (unsigned seed = 1; seed <= 2000; seed++)
+    for (unsigned seed = 1; seed <= SEEDS_OF(2000); seed++)
         run_seed(seed);
 }
 
