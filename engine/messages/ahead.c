@@ -15,9 +15,11 @@
  * though it had not started (fry_op_kind.has_begun), and is quiet when the copy is over
  * (fry_transfer.copies): at once, if it had not been issued either.
  *
- * Such a chunk waits for the program, which no other does: what the program does next may depend on
- * a message that needs a chunk. So at most half of the chunks that go out are given to this, and
- * with one chunk a way there is none.
+ * Such a chunk waits for the programs, which no other does: for this one's kernel first, then, with
+ * the bytes in it, for the other one's receive. What they do next may depend on a message that
+ * needs a chunk. So at most half of the chunks that go out are given to this, each from the
+ * beginning of its copy until its send has it or wants it no more, and with one chunk a way there
+ * is none.
  *
  * ahead.pml checks this.
  */
@@ -44,6 +46,16 @@ static fry_stages *stages_for(const fry_transfer *transfer)
 static bool has_bytes(const fry_stage *stage)
 {
     return !stage->is_ahead;
+}
+
+/* The send has its chunk, or wants it no more. One whose copy runs counts until that is over. */
+static fry_stage *take_from(fry_stages *stages, fry_transfer *transfer)
+{
+    fry_stage *stage = transfer->ahead;
+    transfer->ahead = NULL;
+    if (stage != NULL && has_bytes(stage))
+        stages->ahead--;
+    return stage;
 }
 
 /* Whether the copy can wait on its device for all that holds the send. */
@@ -137,13 +149,13 @@ void fry_ahead_copied(fry_stages *stages, fry_stage *stage)
     fry_transfer *transfer = stage->transfer;
     bool is_good = fry_future_status(&stage->node.future) == FERRY_OK;
     stage->is_ahead = false;
+    if (is_good && transfer->ahead == stage) {
+        stage->state = FRY_STAGE_HELD;
+        return; /* it counts until it is taken */
+    }
     stages->ahead--;
     if (stage->slice != NULL)
         return;
-    if (is_good && transfer->ahead == stage) {
-        stage->state = FRY_STAGE_HELD;
-        return;
-    }
     if (transfer->ahead == stage)
         transfer->ahead = NULL;
     fry_chunk_give(stages, stage);
@@ -158,15 +170,14 @@ fry_stage *fry_ahead_take(fry_turn *turn, fry_transfer *transfer, const fry_slic
         fry_ahead_drop(turn, transfer); /* the other end's pieces are of another size */
         return NULL;
     }
-    transfer->ahead = NULL;
-    return stage;
+    return take_from(stages_for(transfer), transfer);
 }
 
 fry_stage *fry_ahead_take_small(fry_transfer *transfer)
 {
     fry_stage *stage = transfer->ahead;
     if (stage != NULL && has_bytes(stage))
-        transfer->ahead = NULL;
+        (void)take_from(stages_for(transfer), transfer);
     return stage;
 }
 
@@ -179,10 +190,10 @@ void fry_ahead_cancel(fry_turn *turn, fry_transfer *transfer)
 
 void fry_ahead_drop(fry_turn *turn, fry_transfer *transfer)
 {
-    fry_stage *stage = transfer->ahead;
-    transfer->ahead = NULL;
+    fry_stages *stages = stages_for(transfer);
+    fry_stage *stage = take_from(stages, transfer);
     if (stage == NULL || !has_bytes(stage))
         return;
-    fry_chunk_give(stages_for(transfer), stage);
+    fry_chunk_give(stages, stage);
     turn->engine->has_errands = true;
 }

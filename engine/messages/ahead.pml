@@ -17,13 +17,16 @@
  *
  * Holds: bytes leave only if the send has started and the copy has ended well. Nothing reads the
  * program's memory once the send is quiet. The chunk is given back once, not while a copy or a post
- * uses it. At the end the send is over and quiet, and the chunk is free.
+ * uses it. It counts as one that is ahead until the send has it. At the end the send is over and
+ * quiet, and the chunk is free.
  */
 /* correct: SMALL LARGE */
 /* broken: SMALL+QUIET_DURING_COPY,LEAVES_BEFORE_START,TAKEN_AND_KEPT assertion violated */
 /* broken: SMALL+CHUNK_IS_NOT_DROPPED,BAD_COPY_LEAVES,LEAVES_UNREAD assertion violated */
+/* broken: SMALL+COUNTS_TOO_SHORT,COUNTS_TOO_LONG assertion violated */
 /* broken: LARGE+QUIET_DURING_COPY,GIVEN_WITH_A_PIECE,TAKEN_AND_KEPT assertion violated */
 /* broken: LARGE+CHUNK_IS_NOT_DROPPED,BAD_COPY_LEAVES assertion violated */
+/* broken: LARGE+COUNTS_TOO_SHORT,COUNTS_TOO_LONG assertion violated */
 #include "tests/model/variants.inc"
 
 #define IS_SMALL IS_DEFINED(SMALL)
@@ -54,6 +57,7 @@ byte chunk = COPYING;
 bit has_piece;     /* fry_stage.slice */
 bit is_ahead = 1;  /* fry_stage.is_ahead */
 bit has_ahead = 1; /* fry_transfer.ahead */
+bit counts = 1;    /* in fry_stages.ahead */
 byte copies = 1;   /* fry_transfer.copies */
 
 /* The send. */
@@ -75,11 +79,25 @@ inline give()
     chunk = FREE
 }
 
+/* take_from of ahead.c */
+inline take_from()
+{
+    if
+    :: has_ahead && !is_ahead -> assert(counts); UNLESS(COUNTS_TOO_LONG, counts = 0;) skip
+    :: else
+    fi;
+    UNLESS(TAKEN_AND_KEPT, has_ahead = 0;)
+    skip
+}
+
 /* fry_ahead_drop */
 inline drop()
 {
     if
-    :: has_ahead && !is_ahead -> UNLESS(CHUNK_IS_NOT_DROPPED, give();) skip
+    :: has_ahead && !is_ahead ->
+        take_from();
+        UNLESS(CHUNK_IS_NOT_DROPPED, give();)
+        skip
     :: else
     fi;
     has_ahead = 0
@@ -115,7 +133,7 @@ inline start_small()
 {
     if
     :: has_ahead && !is_ahead ->
-        UNLESS(TAKEN_AND_KEPT, has_ahead = 0;)
+        take_from();
         leave()
     :: has_ahead && is_ahead IF(LEAVES_UNREAD, -> leave()) /* it goes on when it is copied */
     :: !has_ahead -> is_offered = 1
@@ -157,9 +175,11 @@ inline copied()
     is_ahead = 0;
     chunk = HELD;
     if
-    :: has_piece IF(GIVEN_WITH_A_PIECE, && false) -> leave()
-    :: !has_piece && has_ahead && (copy_is_good IF(BAD_COPY_LEAVES, || true))
-    :: else -> has_ahead = 0; give()
+    :: has_piece IF(GIVEN_WITH_A_PIECE, && false) -> counts = 0; leave()
+    :: !has_piece && has_ahead && (copy_is_good IF(BAD_COPY_LEAVES, || true)) ->
+        IF(COUNTS_TOO_SHORT, counts = 0;)
+        skip
+    :: else -> has_ahead = 0; counts = 0; give()
     fi;
     if
     :: ends -> quiet()
@@ -232,7 +252,7 @@ end:
            is_asked = 1;
            if
            :: has_ahead ->
-               UNLESS(TAKEN_AND_KEPT, has_ahead = 0;)
+               take_from();
                has_piece = 1;
                if
                :: chunk == HELD -> leave()
@@ -264,5 +284,5 @@ active proctype end_of_all()
 {
     timeout ->
     assert(send == RESOLVED && is_quiet);
-    assert(chunk == FREE && copies == 0 && !is_ahead && !has_ahead && !has_piece)
+    assert(chunk == FREE && copies == 0 && !is_ahead && !has_ahead && !has_piece && !counts)
 }

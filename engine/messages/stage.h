@@ -39,7 +39,7 @@ typedef struct fry_stages {
     fry_stage *for_views;                            /* FRY_STAGE_VIEWS_MOST */
     fry_stage *all;                                  /* NULL: not made yet */
     uint32_t copying;                                /* chunks whose copies are under way */
-    uint32_t ahead, ahead_most;                      /* of these, ahead of their sends: ahead.c */
+    uint32_t ahead, ahead_most;                      /* chunks that are ahead of their sends */
 
     /* The role. */
     fry_device *from; /* chunks are to be made, by this device */

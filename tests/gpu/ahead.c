@@ -9,10 +9,13 @@
  * - apart: it waits for two streams, which no copy waits for on its device. If it is cancelled it
  *   is quiet at once, for nothing of it is queued.
  * - many: more such sends than chunks, while other messages pass.
+ * - unasked: more than chunks whose bytes are in one, and that nobody receives yet: others pass.
  * - refused: the driver refuses the copy: the send fails, with the reason (emulator).
  * - storm: events, cancels and deadlines at random.
  */
 #include "tests/gpu/members.h"
+
+#include <sched.h>
 
 #define BYTES_MOST (3 * MIB + 5)
 #define MANY 24
@@ -305,6 +308,46 @@ static void test_many(void)
     }
 }
 
+/* ---- unasked ---- */
+
+/* Its kernel is over, and so is every copy that was issued behind that. */
+static void let_write(scene *self, letter *letter)
+{
+    gpu_gate_let_go(&self->gate);
+    CHECK_STATUS(ferry_future_wait(letter->event, -1), FERRY_OK);
+    while (has_copy(self))
+        (void)sched_yield();
+}
+
+static void test_unasked(void)
+{
+    static letter letters[MANY];
+    static const size_t staging[] = {4 * MIB, 16 * MIB, 0};
+    for (size_t k = 0; k < sizeof staging / sizeof *staging; k++) {
+        scene self;
+        gpu_watch("messages beside sends that nobody receives", 60);
+        open_scene(&self, staging[k]);
+        for (uint32_t i = 0; i < MANY; i++) {
+            make_letter(&letters[i], &self, 70000);
+            gpu_gate_hold(&self.gate);
+            begin_letter(&letters[i], &self, i, NULL);
+            let_write(&self, &letters[i]);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            talk talk;
+            begin_talk(&talk, self.members, i % 2, 1 - i % 2, 200, 3 * MIB, NULL, NULL);
+            CHECK_STATUS(ferry_future_wait(talk.send, -1), FERRY_OK);
+            CHECK_STATUS(ferry_future_wait(talk.receive, -1), FERRY_OK);
+            release_talk(&talk);
+        }
+        for (uint32_t i = MANY; i-- > 0;) {
+            receive_letter(&letters[i], &self, i);
+            end_letter(&letters[i]);
+        }
+        close_scene(&self);
+    }
+}
+
 /* ---- refused ---- */
 
 static void test_refused(void)
@@ -388,10 +431,10 @@ static void test_storm(void)
 
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {{"behind", test_behind}, {"chained", test_chained},
-                                       {"cut", test_cut},       {"apart", test_apart},
-                                       {"many", test_many},     {"refused", test_refused},
-                                       {"storm", test_storm}};
+    static const named_test tests[] = {{"behind", test_behind},   {"chained", test_chained},
+                                       {"cut", test_cut},         {"apart", test_apart},
+                                       {"many", test_many},       {"unasked", test_unasked},
+                                       {"refused", test_refused}, {"storm", test_storm}};
     run_named(argc, argv, tests, sizeof tests / sizeof tests[0]);
     return 0;
 }

@@ -13,6 +13,8 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define BATCHES 60 /* of each submitter, before the shutdown may come */
+#elif defined(__SANITIZE_ADDRESS__)
+#define BATCHES 120
 #else
 #define BATCHES 300
 #endif

@@ -16,7 +16,7 @@
 #include <poll.h>
 #include <sched.h>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define EFFORT 1
 #define ROUNDS 8
 #else

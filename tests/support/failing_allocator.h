@@ -2,7 +2,7 @@
 /*
  * An allocator that counts what is alive and fails a call that the test names. Memory comes filled
  * with rubbish, so that what should have been zeroed and was not shows; large memory only at its
- * ends if a sanitizer is there. Any thread.
+ * ends if a sanitizer is there (large_block.h: what becomes of large memory). Any thread.
  */
 #ifndef FERRY_TESTS_FAILING_ALLOCATOR_H
 #define FERRY_TESTS_FAILING_ALLOCATOR_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends that leave: what they sent and received is known at the other end when they have gone. */
 #include "net/peer/state.h"
+#include "tests/support/effort.h"
 #include "tests/unit/peer_pair.h"
 
 TestSuite(net_peer_leave, .timeout = 60);
@@ -406,6 +407,6 @@ static void leave_at_random(uint64_t seed)
 /* Whoever leaves, whenever: both ends of a message say the same. */
 Test(net_peer_leave, both_ends_know_the_same)
 {
-    for (uint64_t seed = 1; seed <= 3000; seed++)
+    for (uint64_t seed = 1; seed <= SEEDS_OF(3000); seed++)
         leave_at_random(seed);
 }
