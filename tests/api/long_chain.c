@@ -6,8 +6,8 @@ TestSuite(long_chain, .timeout = 2 * HANG_S);
 
 enum { STACK_BYTES = 256 << 10 };
 
-/* Under ThreadSanitizer a tenth: that, too, at a few bytes a frame, has no room on the stack. */
-#if defined(__SANITIZE_THREAD__)
+/* Under a sanitizer a tenth: that, too, at a few bytes a frame, has no room on the stack. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { LENGTH = 100000 };
 #else
 enum { LENGTH = 1000000 };
