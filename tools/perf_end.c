@@ -168,6 +168,10 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static const ferry_gpu_way group_ways[] = {[PERF_WAY_AUTO] = FERRY_GPU_WAY_ANY,
+                                           [PERF_WAY_STAGING] = FERRY_GPU_WAY_STAGING,
+                                           [PERF_WAY_IPC] = FERRY_GPU_WAY_IPC};
+
 static int join(perf_end *end)
 {
     const perf_options *options = end->options;
@@ -183,6 +187,7 @@ static int join(perf_end *end)
     group.device_count = 1;
     group.network = options->network;
     group.lease_ns = (int64_t)(options->lease_s * SECOND_NS);
+    group.gpu_way = group_ways[options->way];
     group.deadline_ns = now_ns() + (int64_t)(options->join_s * SECOND_NS);
     if (options->secret_path) {
         result = read_secret(end, secret, &group.secret_bytes);
@@ -318,12 +323,22 @@ bool perf_end_is_on_host(const perf_end *end)
     return ferry_device_lacks(end->place, FERRY_CAN_USE_HOST_POINTERS) == NULL;
 }
 
+perf_ways perf_end_ways(const perf_end *end)
+{
+    ferry_member_info member = FERRY_MEMBER_INFO_INIT;
+    (void)ferry_group_member(end->group, end->other, &member);
+    return (perf_ways){member.ipc_bytes, member.staged_bytes};
+}
+
 int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
 {
     if (area->capacity_bytes >= size_bytes)
         return 0;
     release(area);
-    ferry_status status = ferry_buffer_alloc(end->place, size_bytes, &area->buffer);
+    bool is_shared = !perf_end_is_on_host(end) && end->options->way != PERF_WAY_STAGING;
+    ferry_status status = ferry_buffer_alloc_kind(
+        end->place, size_bytes, is_shared ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT,
+        &area->buffer);
     if (status == FERRY_OK && !perf_end_is_on_host(end))
         status =
             ferry_buffer_alloc_kind(end->device, size_bytes, FERRY_MEMORY_PINNED, &area->mirror);

@@ -54,6 +54,13 @@ int perf_end_place(perf_end *end, const char *device);
 /* False: the CPU can't use the memory of that device. */
 bool perf_end_is_on_host(const perf_end *end);
 
+/* Of GPU memory, exchanged with the other end until now. */
+typedef struct perf_ways {
+    uint64_t ipc_bytes, staged_bytes;
+} perf_ways;
+
+perf_ways perf_end_ways(const perf_end *end);
+
 /* Memory of at least so many bytes, with its pages there; what was in it may be gone. */
 int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes);
 

@@ -19,10 +19,12 @@ static const char documentation[] =
     "other end has acknowledged the last. rate: the same, in messages. bi: the sum of both "
     "directions. A message counts when its future is FERRY_OK, which means that it was "
     "received.\n\n"
-    "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went, and "
-    "each line is checked once before it is measured. Beside bw of 1M and more stand its limits: "
-    "the same messages between host memory, and copies between the GPU and page-locked memory, "
-    "d2h and h2d. ratio: of its bandwidth and the lowest of these limits.\n\n"
+    "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went: by "
+    "staging, through host memory; by ipc, which copies from one end's GPU memory to the other's; "
+    "or mixed. Each line is checked once before it is measured. Beside bw of 1M and more stand its "
+    "limits. Of staging they are the same messages between host memory, and copies between the GPU "
+    "and page-locked memory, d2h and h2d. Of ipc it is copies within the GPU, d2d. ratio: of its "
+    "bandwidth and the lowest of these limits.\n\n"
     "Figures with --check are lower: they include the time to make and check the bytes.\n\n"
     "Exit status: 0 done, 1 something failed or bytes differ, 2 bad options, 128 and the signal's "
     "number when interrupted.";
@@ -44,6 +46,7 @@ enum {
     KEY_CHECK,
     KEY_LOOP,
     KEY_DEVICE,
+    KEY_WAY,
 };
 
 /* Short names are ucx_perftest's; nixlbench's long names are aliases. */
@@ -70,6 +73,8 @@ static const struct argp_option option_list[] = {
     {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512)", 2},
     {"device", KEY_DEVICE, "NAME", 0,
      "Device whose memory both ends use, of the host or a GPU: cuda:0 (default host:0)", 2},
+    {"way", KEY_WAY, "auto|staging|ipc", 0,
+     "The way that this end allows for GPU memory, besides staging (default auto: all)", 2},
     {"iterations", 'n', "N", 0, "Messages for each line (default: as many as fit the time)", 2},
     {"num_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
     {"warmup", 'w', "N", 0, "Messages before the measured ones (default: some)", 2},
@@ -207,6 +212,17 @@ static const char *parse_device(const struct argp_state *state, const char *text
     return text;
 }
 
+static perf_way parse_way(const struct argp_state *state, const char *text)
+{
+    static const char *const names[] = {"auto", "staging", "ipc"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        if (strcmp(text, names[i]) == 0)
+            return (perf_way)i;
+    }
+    argp_error(state, "--way is '%s'; it must be auto, staging or ipc", text);
+    return PERF_WAY_AUTO;
+}
+
 static void parse_cpus(perf_options *options, const struct argp_state *state, const char *text)
 {
     char *end = NULL;
@@ -252,6 +268,9 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_DEVICE:
         options->device = parse_device(state, argument);
+        return 0;
+    case KEY_WAY:
+        options->way = parse_way(state, argument);
         return 0;
     case KEY_TIME:
         options->time_s = parse_seconds(state, "time", argument);

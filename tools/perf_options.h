@@ -36,6 +36,13 @@ typedef enum perf_wait {
     PERF_WAIT_SLEEP,    /* looks for a moment, then sleeps */
 } perf_wait;
 
+/* The way that GPU memory goes. */
+typedef enum perf_way {
+    PERF_WAY_AUTO = 0, /* the best that there is */
+    PERF_WAY_STAGING,
+    PERF_WAY_IPC,
+} perf_way;
+
 typedef struct perf_options {
     bool is_local;     /* both ends are started here */
     const char *store; /* NULL: local */
@@ -46,7 +53,8 @@ typedef struct perf_options {
     const char *user;        /* of an etcd; NULL: none, as the rest */
     const char *password_path, *ca_path, *certificate_path, *key_path;
     const char *device; /* where messages lie, at both ends */
-    double join_s;      /* how long the other end is waited for */
+    perf_way way;
+    double join_s; /* how long the other end is waited for */
     double lease_s;
     bool tests[PERF_TEST_COUNT];
     size_t sizes[PERF_SIZES_MAX]; /* in bytes, in the order they are measured */

@@ -21,7 +21,7 @@
 #define PROBE_FIRST 4 /* 1 for large messages */
 #define PROBE_LARGE_BYTES ((size_t)8 << 20)
 #define PROBE_GROWTH 8
-/* With a GPU, from this size on a line of PERF_BW has its limits beside it, LIMIT_COUNT lines. */
+/* With a GPU, from this size on a line of PERF_BW has its limits beside it, up to LIMIT_COUNT. */
 #define LIMIT_LEAST_BYTES ((size_t)1 << 20)
 #define LIMIT_COUNT 3
 
@@ -174,13 +174,9 @@ static double line_time_s(driver *driver)
     return share_s > least_s ? share_s : least_s;
 }
 
-static perf_step begin_line(driver *driver, const perf_line *line, const char *device)
+static perf_step make_step(const driver *driver, const perf_line *line, const char *device)
 {
     const perf_options *options = driver->end->options;
-    char name[32];
-    (void)snprintf(name, sizeof(name), "%s %zu B", line->name, line->size_bytes);
-    progress_bar_show(&driver->bar, name);
-    driver->line_s = line_time_s(driver);
     perf_step step = {.version = PERF_STEP_VERSION,
                       .test = line->test,
                       .size_bytes = line->size_bytes,
@@ -189,6 +185,15 @@ static perf_step begin_line(driver *driver, const perf_line *line, const char *d
                       .is_batch = options->is_batch};
     (void)snprintf(step.device, sizeof(step.device), "%s", device);
     return step;
+}
+
+static perf_step begin_line(driver *driver, const perf_line *line, const char *device)
+{
+    char name[32];
+    (void)snprintf(name, sizeof(name), "%s %zu B", line->name, line->size_bytes);
+    progress_bar_show(&driver->bar, name);
+    driver->line_s = line_time_s(driver);
+    return make_step(driver, line, device);
 }
 
 /* limit: what could be fastest, in bytes a second, if the line names it. */
@@ -206,8 +211,9 @@ static int end_line(driver *driver, perf_line *line, double limit)
 }
 
 /* Whether bytes arrive at all, in each place of the messages. */
-static int check_once(driver *driver, perf_step step)
+static int check_once(driver *driver, const perf_line *line, const char *device)
 {
+    perf_step step = make_step(driver, line, device);
     perf_samples none = {0};
     double seconds = 0;
     step.is_checked = 1;
@@ -218,9 +224,7 @@ static int check_once(driver *driver, perf_step step)
 static int measure(driver *driver, perf_line *line, const char *device)
 {
     perf_step step = begin_line(driver, line, device);
-    int result = line->device && !step.is_checked ? check_once(driver, step) : 0;
-    if (!result)
-        result = warm_up(driver, &step, &line->iterations);
+    int result = warm_up(driver, &step, &line->iterations);
     if (result)
         return result;
     step.iterations = line->iterations;
@@ -232,10 +236,18 @@ static int measure(driver *driver, perf_line *line, const char *device)
 
 /* ---- beside messages of GPU memory ---- */
 
-static size_t limits_of(const driver *driver, perf_test test, size_t size_bytes)
+static bool wants_limits(const driver *driver, perf_test test, size_t size_bytes)
 {
-    bool is_wanted = driver->is_on_gpu && test == PERF_BW && size_bytes >= LIMIT_LEAST_BYTES;
-    return is_wanted ? LIMIT_COUNT : 0;
+    return driver->is_on_gpu && test == PERF_BW && size_bytes >= LIMIT_LEAST_BYTES;
+}
+
+/* On which way bytes have gone since then. */
+static const char *way_since(const driver *driver, perf_ways before)
+{
+    perf_ways now = perf_end_ways(driver->end);
+    if (now.ipc_bytes == before.ipc_bytes)
+        return "staging";
+    return now.staged_bytes == before.staged_bytes ? "ipc" : "mixed";
 }
 
 static int measure_copies(driver *driver, perf_line *line)
@@ -243,9 +255,19 @@ static int measure_copies(driver *driver, perf_line *line)
     perf_step step = begin_line(driver, line, driver->end->options->device);
     step.number = driver->number++;
     step.iterations = driver->end->options->iterations;
-    bool is_out = strcmp(line->name, "d2h") == 0;
-    return perf_copies_run(driver->end, &step, is_out ? PERF_FROM_GPU : PERF_TO_GPU, driver->line_s,
-                           &line->iterations, &line->seconds);
+    perf_copy_way way = strcmp(line->name, "d2h") == 0   ? PERF_FROM_GPU
+                        : strcmp(line->name, "h2d") == 0 ? PERF_TO_GPU
+                                                         : PERF_ON_GPU;
+    return perf_copies_run(driver->end, &step, way, driver->line_s, &line->iterations,
+                           &line->seconds);
+}
+
+static int measure_limit(driver *driver, perf_line *limit)
+{
+    if (strcmp(limit->way, "copy") == 0)
+        return measure_copies(driver, limit);
+    int result = check_once(driver, limit, limit->device);
+    return result ? result : measure(driver, limit, limit->device);
 }
 
 /* Names the slowest of the limits in the line, and gives its bandwidth. */
@@ -257,20 +279,29 @@ static int run_limits(driver *driver, perf_line *line, double *bytes_per_s_p)
         {.name = "d2h", .device = device, .way = "copy"},
         {.name = "h2d", .device = device, .way = "copy"},
     };
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+    size_t count = LIMIT_COUNT;
+    if (strcmp(line->way, "ipc") == 0) {
+        limits[0] = (perf_line){.name = "d2d", .device = device, .way = "copy"};
+        count = 1;
+    }
+    for (size_t i = 0; i < count; i++) {
         perf_line *limit = &limits[i];
         limit->test = line->test;
         limit->size_bytes = line->size_bytes;
         limit->window = line->window;
-        int result = i == 0 ? measure(driver, limit, limit->device) : measure_copies(driver, limit);
+        int result = measure_limit(driver, limit);
         if (!result)
             result = end_line(driver, limit, 0);
         if (result)
             return result;
         if (i > 0 && limit->bytes_per_s >= *bytes_per_s_p)
             continue;
-        line->limit = i == 0 ? limit->way : limit->name;
+        line->limit = strcmp(limit->way, "copy") == 0 ? limit->name : limit->way;
         *bytes_per_s_p = limit->bytes_per_s;
+    }
+    for (; count < LIMIT_COUNT; count++) { /* their time is the others' */
+        driver->lines--;
+        progress_bar_advance(&driver->bar);
     }
     return 0;
 }
@@ -278,18 +309,24 @@ static int run_limits(driver *driver, perf_line *line, double *bytes_per_s_p)
 static int run_line(driver *driver, perf_test test, size_t size_bytes)
 {
     const perf_options *options = driver->end->options;
+    const perf_ways before = perf_end_ways(driver->end);
     perf_line line = {.test = test,
                       .name = perf_test_names[test],
                       .size_bytes = size_bytes,
                       .window = window_of(options, test, size_bytes)};
-    if (driver->is_on_gpu) {
-        line.device = options->device;
-        line.way = "staging";
-    }
     double limit = 0;
-    int result = limits_of(driver, test, size_bytes) > 0 ? run_limits(driver, &line, &limit) : 0;
+    int result = 0;
+    if (driver->is_on_gpu) {
+        result = check_once(driver, &line, options->device);
+        line.device = options->device;
+        line.way = way_since(driver, before);
+    }
+    if (!result && wants_limits(driver, test, size_bytes))
+        result = run_limits(driver, &line, &limit);
     if (!result)
         result = measure(driver, &line, options->device);
+    if (driver->is_on_gpu)
+        line.way = way_since(driver, before);
     return result ? result : end_line(driver, &line, limit);
 }
 
@@ -325,7 +362,7 @@ static int run_all(driver *driver)
     for (int test = 0; test < PERF_TEST_COUNT; test++) {
         size_t count = sizes_of(options, (perf_test)test, sizes);
         for (size_t i = 0; i < count; i++)
-            lines += 1 + limits_of(driver, (perf_test)test, sizes[i]);
+            lines += wants_limits(driver, (perf_test)test, sizes[i]) ? 1 + LIMIT_COUNT : 1;
     }
     driver->lines = lines;
     driver->least_s = LEAST_SHARE * options->time_s / (double)lines;

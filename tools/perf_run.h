@@ -8,7 +8,7 @@
 /* What one line of the report tells. */
 typedef struct perf_line {
     perf_test test;
-    const char *name; /* of the test, or "d2h", "h2d": copies, as PERF_BW */
+    const char *name; /* of the test, or "d2h", "h2d", "d2d": copies, as PERF_BW */
     size_t size_bytes;
     uint64_t iterations; /* messages, of one direction */
     uint32_t window;

@@ -117,6 +117,7 @@
     X(JOIN_LEASE, FERRY_E_INVALID, "lease_ns is not from 2 s to 1 h")                              \
     X(JOIN_TEXT, FERRY_E_INVALID, "network or one of the store's texts is longer than 4096 bytes") \
     X(JOIN_MESSAGES, FERRY_E_INVALID, "window_messages or unexpected_max is not 1 to 2^24")        \
+    X(JOIN_GPU_WAY, FERRY_E_INVALID, "gpu_way is none of ferry_gpu_way")                           \
     X(JOIN_WINDOW, FERRY_E_INVALID, "window_bytes is not 1 to 2^40")                               \
     /* groups: asking */                                                                           \
     X(KEY, FERRY_E_INVALID,                                                                        \

@@ -361,6 +361,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
                                .window_messages = options->window_messages,
                                .unexpected_max = options->unexpected_max,
                                .window_bytes = options->window_bytes,
+                               .has_views = options->gpu_way != FERRY_GPU_WAY_STAGING,
                                .registration_cache_bytes = options->registration_cache_bytes};
     ferry_status status =
         fry_links_open(&links, &fry_route_link_events, &group->links, endpoint, error_p);

@@ -118,6 +118,19 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
 
 /* ---- what peers tell ---- */
 
+static void add(uint64_t *sum, size_t size_bytes)
+{
+    fry_store_relaxed(sum, *sum + size_bytes); /* read by ferry_group_member */
+}
+
+/* A message of GPU memory has ended well. */
+static void note_way(const fry_transfer *transfer)
+{
+    const fry_message *message = &transfer->message;
+    fry_route *route = transfer->route;
+    add(message->was_viewed ? &route->ipc_bytes : &route->staged_bytes, message->size_bytes);
+}
+
 static void message_resolved(void *arg, fry_message *message, ferry_status status,
                              const fry_fault *fault)
 {
@@ -125,6 +138,8 @@ static void message_resolved(void *arg, fry_message *message, ferry_status statu
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_node *node = transfer->node;
     transfer->flags |= FRY_TRANSFER_RESOLVED;
+    if (status == FERRY_OK && message->is_staged)
+        note_way(transfer);
     if (status == FERRY_OK || node == NULL || node->state >= FRY_NODE_RESOLVED)
         return; /* a success completes when it is quiet, usually at once */
     if (turn->is_loop) {
@@ -206,6 +221,8 @@ static void message_done(void *arg, fry_message *message)
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_route *route = transfer->route;
     fry_node *node = transfer->node;
+    if (fry_unlikely(message->is_staged))
+        note_way(transfer);
     if (fry_unlikely(transfer->copies != 0)) {
         transfer->flags |= FRY_TRANSFER_RESOLVED | FRY_TRANSFER_ENDS;
         return;

@@ -31,6 +31,7 @@ struct fry_route {
     uint32_t rank;
     fry_peer *peer; /* any thread; NULL: no message with that member yet */
     fry_peer_options peer_options;
+    uint64_t ipc_bytes, staged_bytes; /* atomic, written with the baton: ferry_member_info */
 
     /* Baton. */
     LIST_ENTRY(fry_route) polled; /* is_polled */

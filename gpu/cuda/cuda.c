@@ -72,6 +72,7 @@ static void cuda_describe(fry_device *base, fry_device_facts *facts)
                                 : "the driver gives all streams one priority");
     fry_cuda_add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
     fry_cuda_add_capability(facts, FERRY_CAN_PARK_COPIES, device->parkless);
+    fry_cuda_add_capability(facts, FERRY_CAN_SHARE_MEMORY, fry_cuda_shareless());
 }
 
 static fry_stream *cuda_stream_at(fry_device *base, size_t index)

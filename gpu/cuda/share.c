@@ -18,15 +18,20 @@ static ferry_status lacks(fry_fault *fault, const char *why)
     return FERRY_E_UNSUPPORTED;
 }
 
+const char *fry_cuda_shareless(void)
+{
+    bool has_calls = fry_cuda.cuIpcGetMemHandle != NULL && fry_cuda.cuIpcOpenMemHandle != NULL &&
+                     fry_cuda.cuIpcCloseMemHandle != NULL;
+    return has_calls ? NULL : "the driver has no calls for memory between processes";
+}
+
 /* Whether the driver can be asked. */
 static ferry_status check(const fry_cuda_device *device, fry_fault *fault)
 {
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
         return fry_cuda_tell_lost(device, fault);
-    if (fry_cuda.cuIpcGetMemHandle == NULL || fry_cuda.cuIpcOpenMemHandle == NULL ||
-        fry_cuda.cuIpcCloseMemHandle == NULL)
-        return lacks(fault, "the driver has no calls for memory between processes");
-    return FERRY_OK;
+    const char *why = fry_cuda_shareless();
+    return why == NULL ? FERRY_OK : lacks(fault, why);
 }
 
 /*

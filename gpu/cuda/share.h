@@ -11,6 +11,9 @@
 
 #include "gpu/device.h"
 
+/* Why the driver can't be asked: one line, static; NULL: it can. */
+const char *fry_cuda_shareless(void);
+
 ferry_status fry_cuda_memory_share(fry_device *device, const void *memory, size_t size_bytes,
                                    fry_memory_share *share, fry_fault *fault);
 ferry_status fry_cuda_memory_open_shared(fry_device *device, const fry_memory_share *share,

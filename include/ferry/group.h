@@ -39,12 +39,29 @@ typedef struct ferry_member_info {
     bool is_on_this_host;
     char host[64];
     int64_t pid; /* on its host */
+    /* Of GPU memory of this process, sent to the member or received from it and ended FERRY_OK,
+     * since this process joined: bytes that the receiver read where the sender had them, and bytes
+     * that went through host memory. ferry_group_member says how much it is now; in on_member both
+     * are 0 */
+    uint64_t ipc_bytes;
+    uint64_t staged_bytes;
 } ferry_member_info;
 
 #define FERRY_MEMBER_INFO_INIT FERRY_SIZED_INIT(ferry_member_info)
 
 /* Called when a member's state has changed; on the loop, never inside a call of the user. */
 typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_member_info *member);
+
+/*
+ * The ways on which GPU memory goes to another process of the host, or comes from one. The two ends
+ * of a connection use those that both allow, and each message the best of them that it can take:
+ * ferry/message.h. Through host memory it can always go.
+ */
+typedef enum ferry_gpu_way FERRY_INT_ENUM {
+    FERRY_GPU_WAY_ANY = 0,
+    FERRY_GPU_WAY_STAGING = 1, /* through host memory */
+    FERRY_GPU_WAY_IPC = 2,     /* CUDA IPC: a copy from GPU memory to GPU memory */
+} ferry_gpu_way;
 
 /*
  * Options of a group. Initialise them with FERRY_GROUP_OPTIONS_INIT. In a number that must not be
@@ -89,6 +106,7 @@ typedef struct ferry_group_options {
     size_t registration_cache_bytes; /* memory that UCX may keep registered */
     int64_t linger_ns; /* how long leaving waits until others have received what was sent to them;
                           0: lease_ns; negative: for ever */
+    ferry_gpu_way gpu_way; /* allowed besides FERRY_GPU_WAY_STAGING; ANY: all that there are */
 } ferry_group_options;
 
 #ifdef __cplusplus

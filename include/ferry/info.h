@@ -55,7 +55,10 @@ FERRY_API ferry_backend_info ferry_backend_at(size_t index);
     X(FERRY_CAN_RECORD_EVENTS, 1024, "native-events",                                              \
       "operations can wait for the program's own streams, and these for operations")               \
     X(FERRY_CAN_PARK_COPIES, 2048, "parked-copies",                                                \
-      "copies that wait for the program's events wait on the device, and delay no others")
+      "copies that wait for the program's events wait on the device, and delay no others")         \
+    X(FERRY_CAN_SHARE_MEMORY, 4096, "shared-memory",                                               \
+      "messages are read in the memory of another process's device (CUDA IPC), if the driver "     \
+      "lets the two open it")
 
 #define FERRY_CAPABILITY_ENUM_(name, value, word, text) name = (value),
 /* What a device can do; a set of capabilities is their sum. */

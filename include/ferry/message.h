@@ -32,12 +32,13 @@ extern "C" {
  * span are queued behind it, and ferry_future_stream_wait makes the program's streams wait for it,
  * without the host.
  *
- * Between GPUs of two processes of one host there are no chunks, if the driver allows it and the
- * sender's memory is an allocation of its own (FERRY_MEMORY_PLAIN, or wrapped memory of
- * cudaMalloc): the receiver opens it and copies the bytes on its own stream. Memory that ferry
- * allocated is freed, and the free_fn of wrapped memory is called, only when the other process has
- * closed it, or its connection is over. Memory that the program frees by itself may still be open
- * there, but nothing reads it once the send is quiet.
+ * Between GPUs of two processes of one host there are no chunks, if the driver allows it, the
+ * gpu_way of both members' group options does, and the sender's memory is an allocation of its own
+ * (FERRY_MEMORY_PLAIN, or wrapped memory of cudaMalloc): the receiver opens it and copies the bytes
+ * on its own stream. Memory that ferry allocated is freed, and the free_fn of wrapped memory is
+ * called, only when the other process has closed it, or its connection is over. Memory that the
+ * program frees by itself may still be open there, but nothing reads it once the send is quiet.
+ * ferry_group_member says how many bytes went which way.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may

@@ -415,7 +415,9 @@ static void describe_own(fry_links *links, const fry_links_options *options)
     own->window_messages = options->window_messages;
     own->unexpected_max = options->unexpected_max;
     own->window_bytes = options->window_bytes;
-    own->paths = FRY_HELLO_PATH(FRY_PATH_NET) | FRY_HELLO_PIECES | FRY_HELLO_VIEWS;
+    own->paths = FRY_HELLO_PATH(FRY_PATH_NET) | FRY_HELLO_PIECES;
+    if (options->has_views)
+        own->paths |= FRY_HELLO_VIEWS;
     if (sodium_is_zero(own->host, FRY_MACHINE_BYTES) || !fry_process_can_watch())
         fry_log_line(links->reactor->log, FERRY_LOG_WARNING,
                      "members on this host are reached over the network, because this host can't "

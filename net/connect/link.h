@@ -54,6 +54,7 @@ typedef struct fry_links_options {
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
     size_t registration_cache_bytes;
+    bool has_views; /* this member takes part in views: net/peer/view.c */
 } fry_links_options;
 
 /*

@@ -336,6 +336,7 @@ bool fry_ask_view_heard(fry_peer_connection *connection, const fry_wire_header *
     case FRY_VIEW_NOTHING:
         break;
     case FRY_VIEW_HAS_ALL:
+        view->message->was_viewed = true;
         stored(view);
         break;
     case FRY_VIEW_IS_REFUSED:

@@ -55,7 +55,8 @@ struct fry_message {
                        it is used if the message goes with its data */
     bool may_view;  /* a staged receive: the engine can read its bytes where the sender has them */
     /* Owned by the peer. */
-    uint8_t state; /* fry_message_state */
+    bool was_viewed; /* all its bytes were read where the sender had them */
+    uint8_t state;   /* fry_message_state */
     uint8_t flags;
     uint8_t posts; /* of its pieces: posts or pulls that use memory; with the message's own */
     fry_peer *peer;

@@ -197,9 +197,14 @@ bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *he
 
 bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *header)
 {
-    return header->slot < connection->slots_fresh &&
-           fry_show_viewed(connection, header,
-                           message_of(connection, header->slot, header->number) != NULL);
+    if (header->slot >= connection->slots_fresh)
+        return false;
+    fry_message *message = message_of(connection, header->slot, header->number);
+    if (!fry_show_viewed(connection, header, message != NULL))
+        return false;
+    if (message != NULL)
+        message->was_viewed = header->is_yes;
+    return true;
 }
 
 static void say_seen(fry_peer_connection *connection)

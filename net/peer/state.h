@@ -283,6 +283,7 @@ static inline void fry_list_take(fry_message *message)
 /* Adds an entering message. */
 static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
 {
+    message->was_viewed = false;
     message->flags = 0;
     message->posts = 0;
     message->peer = peer;

@@ -5,6 +5,7 @@
  *
  * - sizes: from memory that others can open and from memory that they can't, to all places, both
  *   ways. What is open is not opened again.
+ * - staged: the same where one of the two allows host memory alone.
  * - freed: the sender frees memory and gets its address again.
  * - hidden: what is freed by ferry is freed when the other has closed it.
  * - many: more allocations than are kept open.
@@ -39,6 +40,7 @@ static uint64_t calls_of(const char *name)
 static const char *program_path, *test_name;
 static int64_t lease_ns; /* long, but where a member is to count as dead */
 static char folder[TEMPORARY_FOLDER_BYTES];
+static ferry_gpu_way gpu_way; /* that the next one to join allows */
 
 static pid_t start_other(void)
 {
@@ -62,6 +64,7 @@ static void join(scene *self)
     group.rank = self->rank;
     group.lease_ns = lease_ns;
     group.unexpected_max = UNEXPECTED_FEW;
+    group.gpu_way = gpu_way;
     CHECK_STATUS(gpu_end(ferry_group_join(engine_of(&self->own), &group, &self->own.group)),
                  FERRY_OK);
 }
@@ -113,8 +116,10 @@ static void receive_one(scene *self, ferry_buffer *buffer, uint64_t seed, ferry_
 
 static const size_t sizes[] = {100, 9000, 65536, MIB, BYTES_MOST};
 
-static void test_sizes(scene *self)
+/* All sizes, both ways. Returns how many bytes they are. */
+static uint64_t exchange_all(scene *self)
 {
+    uint64_t bytes = 0;
     static const ferry_memory kinds[] = {FERRY_MEMORY_PLAIN, FERRY_MEMORY_DEFAULT};
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
@@ -128,10 +133,39 @@ static void test_sizes(scene *self)
                     send_one(self, buffer, i * 10 + place, i);
                 else
                     receive_one(self, buffer, i * 10 + place, i);
+                bytes += size;
             }
         }
     }
-    CHECK(EMU(emu_call_count) == NULL || calls_of("cuIpcOpenMemHandle") != 0);
+    return bytes;
+}
+
+static ferry_member_info other_member(scene *self)
+{
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    CHECK_STATUS(ferry_group_member(self->own.group, (ferry_peer)(1 - self->rank), &info),
+                 FERRY_OK);
+    return info;
+}
+
+static void test_sizes(scene *self)
+{
+    uint64_t bytes = exchange_all(self);
+    ferry_member_info other = other_member(self);
+    CHECK(other.ipc_bytes + other.staged_bytes == bytes);
+    CHECK(other.staged_bytes != 0); /* the pool's, and what is small */
+    CHECK(EMU(emu_call_count) == NULL ||
+          (other.ipc_bytes != 0 && calls_of("cuIpcOpenMemHandle") != 0));
+}
+
+/* ---- staged ---- */
+
+static void test_staged(scene *self)
+{
+    uint64_t bytes = exchange_all(self);
+    ferry_member_info other = other_member(self);
+    CHECK(other.ipc_bytes == 0 && other.staged_bytes == bytes);
+    CHECK(calls_of("cuIpcOpenMemHandle") == 0 && calls_of("cuIpcGetMemHandle") == 0);
 }
 
 /* ---- freed ---- */
@@ -478,6 +512,7 @@ static const struct {
     void (*fn)(scene *);
     bool ends; /* one of the two, for the other */
 } tests[] = {{"sizes", test_sizes, false},
+             {"staged", test_staged, false},
              {"freed", test_freed, false},
              {"hidden", test_hidden, false},
              {"many", test_many, false},
@@ -494,6 +529,7 @@ static void run(size_t i, int rank)
     scene self;
     gpu_watch(tests[i].name, 100);
     lease_ns = tests[i].ends ? 3000000000 : 100000000000;
+    gpu_way = rank == 0 && tests[i].fn == test_staged ? FERRY_GPU_WAY_STAGING : FERRY_GPU_WAY_ANY;
     pid_t other = rank == 0 ? start_other() : 0;
     open_scene(&self, rank);
     self.other = other;

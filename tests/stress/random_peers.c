@@ -617,6 +617,9 @@ static void check_pair(const op *send, const op *receive, bool is_whole)
         check_bytes(send, receive);
     if (send->resolved && send->status == FERRY_OK && !receive->is_withdrawn)
         expect(receive->resolved && receive->status == FERRY_OK, "a send says what is not so");
+    if (send->resolved && send->status == FERRY_OK && receive->resolved &&
+        receive->status == FERRY_OK)
+        expect(send->message.was_viewed == receive->message.was_viewed, "two ways of one message");
     if (!is_whole)
         return;
     expect(send->quiet && receive->quiet, "op %llu and %llu are not over",

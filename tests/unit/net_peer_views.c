@@ -139,6 +139,8 @@ Test(net_peer_views, every_order_and_wire)
         run(p);
         for (size_t i = 0; i < 12; i++)
             expect_met(sends[i], receives[i]);
+        for (size_t i = 0; i < 12; i++)
+            cr_expect(sends[i]->message.was_viewed && receives[i]->message.was_viewed);
         cr_expect_eq(chunk_count, 0, "none came in pieces");
     }
 }
@@ -151,6 +153,7 @@ Test(net_peer_views, in_pieces_if_there_is_no_place)
     pair_op *send = begin_send(p, 1), *receive = begin_receive(p, 1);
     run(p);
     expect_met(send, receive);
+    cr_expect(!send->message.was_viewed && !receive->message.was_viewed);
     cr_expect_gt(chunk_count, 0);
 }
 
@@ -166,6 +169,7 @@ Test(net_peer_views, in_pieces_if_it_cannot_be_read)
         read_all();
         run(p);
         expect_met(send, receive);
+        cr_expect(!send->message.was_viewed && !receive->message.was_viewed);
         cr_expect_gt(chunk_count, 0);
     }
 }
@@ -178,6 +182,7 @@ Test(net_peer_views, not_where_it_is_not_agreed)
     pair_op *send = begin_send(p, 1), *receive = begin_receive(p, 1);
     run(p);
     expect_met(send, receive);
+    cr_expect(!send->message.was_viewed && !receive->message.was_viewed);
     cr_expect_gt(chunk_count, 0);
 }
 
