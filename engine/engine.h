@@ -93,6 +93,7 @@ struct ferry_engine {
     fry_lane *busy;       /* lanes with something in flight */
     fry_lane *unflushed;  /* lanes copied to since the baton was taken */
     fry_error *loss;      /* the error of the first operation that a lost device failed, or NULL */
+    bool has_lost;        /* a lane is lost */
     int64_t
         next_look_ns; /* polled lanes let the loop sleep until then; INT64_MAX: there are none */
     int64_t detached; /* nodes that only users' handles keep, and that `references` does not count

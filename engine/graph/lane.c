@@ -243,6 +243,7 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_fault *fault)
     if (!lane->is_lost) {
         lane->fault = *fault;
         lane->is_lost = true;
+        engine->has_lost = true;
         watch(engine, lane, false); /* nothing more will be seen of it */
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "%s fails: %s", lane->stream->device->name,
                      fault->message[0] != '\0' ? fault->message : ferry_status_text(fault->status));

@@ -225,7 +225,7 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
     size_t done = fry_routes_step(turn, members);
     if (!LIST_EMPTY(&members->polled))
         done += poll_routes(turn, members);
-    if (fry_unlikely(fry_stages_have_work(&members->stages) || has_job(members)))
+    if (fry_unlikely(fry_stages_have_work(turn->engine, &members->stages) || has_job(members)))
         done += fry_stages_run(turn, members) + fry_neighbours_run(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
@@ -330,7 +330,7 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_stages_have_work(&members->stages) || has_job(members))
+        fry_stages_have_work(turn->engine, &members->stages) || has_job(members))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;

@@ -391,13 +391,14 @@ static void run_stages(fry_turn *turn, fry_members *members)
         if (fry_stages_run(turn, members) + fry_neighbours_run(turn, members) == 0)
             break;
     }
-    turn->wake = turn->wake || (!turn->is_loop && fry_stages_have_work(&members->stages));
+    turn->wake =
+        turn->wake || (!turn->is_loop && fry_stages_have_work(turn->engine, &members->stages));
 }
 
 void fry_messages_flush(fry_turn *turn)
 {
     fry_members *members = turn->engine->members;
-    if (fry_unlikely(fry_stages_have_work(&members->stages)))
+    if (fry_unlikely(fry_stages_have_work(turn->engine, &members->stages)))
         run_stages(turn, members);
     while (members->gathered != NULL) {
         fry_route *route = members->gathered;

@@ -93,7 +93,8 @@ static void copy(fry_turn *turn, fry_stages *stages, fry_slice *view, fry_stage 
 static bool go_on(fry_turn *turn, fry_stages *stages, fry_slice *view)
 {
     fry_import *import = import_of(view);
-    if (view->is_given_up || import->state == FRY_IMPORT_REFUSED) {
+    if (view->is_given_up || import->state == FRY_IMPORT_REFUSED ||
+        fry_stage_views_are_stuck(turn->engine, stages)) {
         TAILQ_REMOVE(&stages->views, view, owners);
         fry_import_leave(&stages->imports, import);
         fry_peer_viewed(view, false, turn);

@@ -217,28 +217,82 @@ static fry_transfer *first_small(fry_stages *stages)
     return transfer;
 }
 
-/* There is no memory for chunks: what waits for them fails, and lets go of its pieces thereby. */
-static size_t fail_waiting(fry_turn *turn, fry_stages *stages)
+/* What waits for a chunk of that way fails, and lets go of its pieces thereby. */
+static size_t fail_waiting(fry_turn *turn, fry_stages *stages, int way, const fry_fault *fault)
 {
-    fry_fault fault = {.status = FERRY_E_NO_MEMORY,
-                       .rank = -1,
-                       .message =
-                           "no page-locked memory for messages of a GPU (message_staging_bytes)"};
     size_t done = 0;
-    stages->status = FERRY_OK;
-    for (int way = 0; way < FRY_STAGE_WAYS; way++) {
-        const fry_slice *slice, *last = NULL;
-        while ((slice = TAILQ_FIRST(&stages->waiting[way])) != NULL && slice != last) {
-            fail(turn, (fry_transfer *)(void *)slice->message, &fault);
-            last = slice;
-            done++;
-        }
+    const fry_slice *slice, *last = NULL;
+    while ((slice = TAILQ_FIRST(&stages->waiting[way])) != NULL && slice != last) {
+        fail(turn, (fry_transfer *)(void *)slice->message, fault);
+        last = slice;
+        done++;
     }
     fry_transfer *transfer;
-    while ((transfer = first_small(stages)) != NULL) {
+    while (way == FRY_STAGE_OUT && (transfer = first_small(stages)) != NULL) {
         take_small(stages, transfer);
-        fail(turn, transfer, &fault);
+        fail(turn, transfer, fault);
         done++;
+    }
+    return done;
+}
+
+/* There is no memory for chunks. */
+static size_t fail_all_waiting(fry_turn *turn, fry_stages *stages)
+{
+    static const fry_fault fault = {
+        .status = FERRY_E_NO_MEMORY,
+        .rank = -1,
+        .message = "no page-locked memory for messages of a GPU (message_staging_bytes)"};
+    stages->status = FERRY_OK;
+    return fail_waiting(turn, stages, FRY_STAGE_OUT, &fault) +
+           fail_waiting(turn, stages, FRY_STAGE_IN, &fault);
+}
+
+/* ---- chunks that never come back ---- */
+
+/* A lost device may use the memory of its copies for ever. */
+static bool is_stuck(const fry_stage *stage)
+{
+    return stage->state == FRY_STAGE_COPYING && (stage->node.flags & FRY_NODE_STUCK) != 0;
+}
+
+/*
+ * One of the chunks of that way, if something waits for one and a lost device has them all; else
+ * NULL. Other chunks come back by themselves, as the beginning of this file says.
+ */
+static const fry_stage *dried_up(const ferry_engine *engine, const fry_stages *stages, int way)
+{
+    if (fry_likely(!engine->has_lost) || stages->all == NULL || stages->free[way].first != NULL ||
+        (TAILQ_EMPTY(&stages->waiting[way]) &&
+         (way != FRY_STAGE_OUT || TAILQ_EMPTY(&stages->small))))
+        return NULL;
+    size_t count = count_of(engine);
+    for (size_t i = (size_t)way; i < count; i += FRY_STAGE_WAYS) {
+        if (!is_stuck(&stages->all[i]))
+            return NULL;
+    }
+    return &stages->all[way];
+}
+
+bool fry_stage_views_are_stuck(const ferry_engine *engine, const fry_stages *stages)
+{
+    if (fry_likely(!engine->has_lost) || stages->free[FRY_STAGE_VIEW].first != NULL)
+        return false;
+    for (size_t i = 0; i < FRY_STAGE_VIEWS_MOST; i++) {
+        if (!is_stuck(&stages->for_views[i]))
+            return false;
+    }
+    return true;
+}
+
+/* What waits in vain fails as the copies did. On the loop. */
+static size_t fail_dried_up(fry_turn *turn, fry_stages *stages)
+{
+    size_t done = 0;
+    for (int way = 0; way < FRY_STAGE_WAYS; way++) {
+        const fry_stage *stage = dried_up(turn->engine, stages, way);
+        if (fry_unlikely(stage != NULL))
+            done += fail_waiting(turn, stages, way, &stage->node.op.copy.stand.lane->fault);
     }
     return done;
 }
@@ -510,7 +564,7 @@ void fry_stage_left(void *turn, fry_message *message)
 
 /* ---- steps ---- */
 
-bool fry_stages_have_work(const fry_stages *stages)
+bool fry_stages_have_work(const ferry_engine *engine, const fry_stages *stages)
 {
     if (stages->due.first != NULL || stages->imports.has_news ||
         (!TAILQ_EMPTY(&stages->small) &&
@@ -520,8 +574,10 @@ bool fry_stages_have_work(const fry_stages *stages)
         if (!TAILQ_EMPTY(&stages->waiting[way]) &&
             (stages->all == NULL || stages->free[way].first != NULL))
             return true;
+        if (fry_unlikely(dried_up(engine, stages, way) != NULL))
+            return true;
     }
-    return false;
+    return !TAILQ_EMPTY(&stages->views) && fry_stage_views_are_stuck(engine, stages);
 }
 
 /* The same for a small send. */
@@ -571,7 +627,7 @@ static size_t want_chunks(fry_turn *turn, fry_stages *stages)
         return 1;
     }
     if (stages->status != FERRY_OK)
-        return fail_waiting(turn, stages);
+        return fail_all_waiting(turn, stages);
     const fry_slice *slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_OUT]);
     if (slice == NULL)
         slice = TAILQ_FIRST(&stages->waiting[FRY_STAGE_IN]);
@@ -606,6 +662,8 @@ size_t fry_stages_run(fry_turn *turn, fry_members *members)
     }
     while (give_out(turn, stages, FRY_STAGE_IN))
         done++;
+    if (turn->is_loop)
+        done += fail_dried_up(turn, stages);
     return done;
 }
 

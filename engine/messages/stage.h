@@ -72,7 +72,10 @@ void fry_stage_landed(void *turn, fry_slice *slice);
 void fry_stage_over(void *turn, fry_slice *slice);
 
 /* Whether there is something to do here; with the baton. */
-bool fry_stages_have_work(const fry_stages *stages);
+bool fry_stages_have_work(const ferry_engine *engine, const fry_stages *stages);
+
+/* Whether a lost device has all that views are copied with: none will come back. */
+bool fry_stage_views_are_stuck(const ferry_engine *engine, const fry_stages *stages);
 
 /* Does it, with the baton; the loop has the role, too, and wants chunks. Returns how much. */
 size_t fry_stages_run(fry_turn *turn, fry_members *members);

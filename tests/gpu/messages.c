@@ -15,8 +15,12 @@
  * - starved: no page-locked memory: the messages fail and say so.
  * - shutdown: of an engine in the midst of it, while the other one has its messages failed.
  * - refused, lost: copies that the driver refuses, and a GPU that is lost (emulator).
+ * - dried_up: a GPU that is lost with all chunks of a way (emulator).
  */
 #include "tests/gpu/members.h"
+
+#include <sched.h>
+#include <sys/wait.h>
 
 #define SIZE_MOST (40 * MIB)
 #define CROWD 24
@@ -525,6 +529,105 @@ static void test_refused(void)
     close_members(members);
 }
 
+/* What a lost device may touch stays. The last step of a process. */
+static void close_after_loss(member members[MEMBERS])
+{
+    for (int i = 0; i < MEMBERS; i++)
+        ferry_group_release(members[i].group);
+    bool is_over = true;
+    for (int i = 0; i < MEMBERS; i++) {
+        ferry_status status = ferry_engine_shutdown(engine_of(&members[i]), 200000000);
+        CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
+        is_over = is_over && status == FERRY_OK;
+        if (status == FERRY_OK)
+            ferry_engine_release(engine_of(&members[i]));
+    }
+    if (!is_over)
+        gpu_leave();
+}
+
+static void count_copies(void *arg, const char *text, size_t bytes)
+{
+    static const char issued[] = "\"kind\":\"copy\",\"state\":\"issued\"";
+    const char *end = text + bytes;
+    while ((text = memmem(text, (size_t)(end - text), issued, sizeof issued - 1)) != NULL) {
+        ++*(size_t *)arg;
+        text += sizeof issued - 1;
+    }
+}
+
+static size_t copies_of(member *of)
+{
+    size_t count = 0;
+    CHECK_STATUS(ferry_engine_dump(engine_of(of), FERRY_DUMP_JSON, count_copies, &count), FERRY_OK);
+    return count;
+}
+
+/* A message out of the host's memory. Buffers of a GPU are made while it still does something. */
+static talk make_from_host(member members[MEMBERS], size_t place, size_t size_bytes)
+{
+    return (talk){.from = gpu_buffer(members[0].at.host, size_bytes, FERRY_MEMORY_DEFAULT),
+                  .into =
+                      gpu_buffer(place_of(&members[1], place), size_bytes, FERRY_MEMORY_DEFAULT)};
+}
+
+static void begin_made(talk *self, member members[MEMBERS], ferry_tag tag)
+{
+    self->receive = ferry_recv(members[1].group, 0, tag, ferry_buffer_span(self->into), NULL);
+    self->send = ferry_send(members[0].group, 1, tag, ferry_buffer_span(self->from), NULL);
+}
+
+/* A receive that was cancelled has all chunks, in copies to a GPU that is lost then: they never
+ * come back, and who waits for one must not wait for ever. */
+static void dry_up(void)
+{
+    member members[MEMBERS];
+    gpu_watch("messages that wait for chunks that a lost GPU has", 60);
+    open_members(members, 4 * MIB);
+    enum { FIRST, HOLDER, WAITER, WORD, LATE, COUNT };
+    static const size_t places[COUNT] = {2, 1, 2, 0, 2};
+    talk talks[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        talks[i] = make_from_host(members, places[i], i == WORD ? 8 : 5 * MIB);
+    begin_made(&talks[FIRST], members, FIRST); /* everything is done once before */
+    CHECK_STATUS(ferry_future_wait(talks[FIRST].receive, -1), FERRY_OK);
+    CHECK_STATUS(ferry_future_wait(talks[FIRST].send, -1), FERRY_OK);
+    EMU(emu_hold)();
+    begin_made(&talks[HOLDER], members, HOLDER);
+    while (copies_of(&members[1]) < 2)
+        (void)sched_yield();
+    CHECK_STATUS(ferry_future_cancel(talks[HOLDER].receive), FERRY_OK);
+    CHECK_STATUS(ferry_future_wait(talks[HOLDER].receive, -1), FERRY_E_CANCELLED);
+    begin_made(&talks[WAITER], members, WAITER);
+    begin_made(&talks[WORD], members, WORD);
+    CHECK_STATUS(ferry_future_wait(talks[WORD].receive, -1), FERRY_OK); /* WAITER's came before */
+    CHECK(EMU(emu_lose_device)(0, CUDA_ERROR_ECC_UNCORRECTABLE) == CUDA_SUCCESS);
+    EMU(emu_release)();
+    CHECK_STATUS(ferry_future_wait(talks[WAITER].receive, -1), FERRY_E_DEVICE);
+    CHECK(ferry_future_error(talks[WAITER].receive)->native_code == CUDA_ERROR_ECC_UNCORRECTABLE);
+    CHECK_STATUS(ferry_future_wait(talks[WAITER].send, -1), FERRY_E_DEPENDENCY);
+    begin_made(&talks[LATE], members, LATE);
+    CHECK_STATUS(ferry_future_wait(talks[LATE].receive, -1), FERRY_E_DEVICE);
+    for (size_t i = 0; i < COUNT; i++)
+        release_talk(&talks[i]);
+    close_after_loss(members);
+}
+
+/* A GPU is lost for all of the process: in one of its own. */
+static void test_dried_up(void)
+{
+    if (EMU(emu_lose_device) == NULL)
+        return;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        (void)execl("/proc/self/exe", "messages", "dry_up", (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Every message ends; what the lost device may touch stays. The last test of the process. */
 static void test_lost(void)
 {
@@ -543,28 +646,21 @@ static void test_lost(void)
         (void)ferry_future_wait(talks[i].receive, -1);
         release_talk(&talks[i]);
     }
-    for (int i = 0; i < MEMBERS; i++)
-        ferry_group_release(members[i].group);
-    bool is_over = true;
-    for (int i = 0; i < MEMBERS; i++) {
-        ferry_status status = ferry_engine_shutdown(engine_of(&members[i]), 200000000);
-        CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
-        is_over = is_over && status == FERRY_OK;
-        if (status == FERRY_OK)
-            ferry_engine_release(engine_of(&members[i]));
-    }
-    if (!is_over)
-        gpu_leave();
+    close_after_loss(members);
 }
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "dry_up") == 0) {
+        dry_up();
+        return 0;
+    }
     static const named_test tests[] = {
-        {"mixes", test_mixes},     {"embedded", test_embedded}, {"crowd", test_crowd},
-        {"steady", test_steady},   {"waiting", test_waiting},   {"bare", test_bare},
-        {"behind", test_behind},   {"storm", test_storm},       {"shown", test_shown},
-        {"starved", test_starved}, {"shutdown", test_shutdown}, {"refused", test_refused},
-        {"lost", test_lost}};
+        {"mixes", test_mixes},       {"embedded", test_embedded}, {"crowd", test_crowd},
+        {"steady", test_steady},     {"waiting", test_waiting},   {"bare", test_bare},
+        {"behind", test_behind},     {"storm", test_storm},       {"shown", test_shown},
+        {"starved", test_starved},   {"shutdown", test_shutdown}, {"refused", test_refused},
+        {"dried_up", test_dried_up}, {"lost", test_lost}};
     run_named(argc, argv, tests, sizeof tests / sizeof tests[0]);
     return 0;
 }
