@@ -253,7 +253,9 @@ static size_t fail_all_waiting(fry_turn *turn, fry_stages *stages)
 /* A lost device may use the memory of its copies for ever. */
 static bool is_stuck(const fry_stage *stage)
 {
-    return stage->state == FRY_STAGE_COPYING && (stage->node.flags & FRY_NODE_STUCK) != 0;
+    return stage->state == FRY_STAGE_COPYING && (stage->node.flags & FRY_NODE_STUCK) != 0 &&
+           stage->node.op.copy.stand.lane
+               ->is_lost; /* and has the fault; else it fails, and is over */
 }
 
 /*

@@ -49,7 +49,8 @@ extern "C" {
  * - FERRY_E_UNSUPPORTED: at once, if the span is on a device without page-locked memory; later, if
  *   UCX is missing, or if the other member's ferry does not know messages of GPU memory.
  * - FERRY_E_NO_MEMORY: also if there is no page-locked memory for the chunks.
- * - FERRY_E_DEVICE: a GPU failed, or refused a copy of a piece.
+ * - FERRY_E_DEVICE: a GPU failed, or refused a copy of a piece; or another GPU of the engine was
+ *   lost while all chunks were in copies of its own, and the message needs one.
  * - FERRY_E_NOT_FOUND: no such rank.
  * - FERRY_E_AGAIN: also past unexpected_max of the group's options.
  * - FERRY_E_LENGTH: the spans of the two ends differ in size. Both ends fail.

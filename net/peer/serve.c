@@ -200,11 +200,9 @@ bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *he
     if (header->slot >= connection->slots_fresh)
         return false;
     fry_message *message = message_of(connection, header->slot, header->number);
-    if (!fry_show_viewed(connection, header, message != NULL))
-        return false;
     if (message != NULL)
         message->was_viewed = header->is_yes;
-    return true;
+    return fry_show_viewed(connection, header, message != NULL);
 }
 
 static void say_seen(fry_peer_connection *connection)
