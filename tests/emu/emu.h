@@ -97,6 +97,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * A device's range of addresses. Places are given out around so much of it as long as there is
+ * room, and keep their pages: to touch a page for the first time costs as much as to copy twenty,
+ * and ThreadSanitizer has four of shadow for each. Under AddressSanitizer they go around all of it,
+ * and are new each time.
+ */
+#define EMU_ADDRESSES_BYTES ((uint64_t)64 << 30)
+#ifdef __SANITIZE_ADDRESS__
+#define EMU_AROUND_BYTES EMU_ADDRESSES_BYTES
+#else
+#define EMU_AROUND_BYTES ((uint64_t)64 << 20)
+#endif
+
 typedef enum emu_catch_kind {
     EMU_CATCH_FREED,
     EMU_CATCH_UNORDERED,

@@ -22,14 +22,6 @@
 #include <sys/mman.h>
 
 #define PAGE_BYTES ((size_t)4096)
-#define ARENA_BYTES ((size_t)64 << 30)
-/* Places are given out around so much of a range as long as there is room. ThreadSanitizer has four
- * pages of shadow for each that was ever used, and most of its time went into making them. */
-#ifdef __SANITIZE_THREAD__
-#define AROUND_BYTES ((size_t)64 << 20)
-#else
-#define AROUND_BYTES ARENA_BYTES
-#endif
 #define FILLED_BYTES_MOST                                                                          \
     ((size_t)64 * 1024) /* of new memory, so that nobody takes it for zeros                        \
                          */
@@ -76,10 +68,20 @@ emu_allocation *emu_allocation_at(const void *start)
     return allocation;
 }
 
+/* Whether the pages of what lies there are kept. */
+static bool is_around(uintptr_t start)
+{
+    for (size_t i = 0; i <= EMU_DEVICES_MOST && EMU_AROUND_BYTES < EMU_ADDRESSES_BYTES; i++) {
+        if (arenas[i].start != 0 && start - arenas[i].start < EMU_AROUND_BYTES)
+            return true;
+    }
+    return false;
+}
+
 static bool in_arena(uintptr_t start)
 {
     for (size_t i = 0; i <= EMU_DEVICES_MOST; i++) {
-        if (arenas[i].start != 0 && start - arenas[i].start < ARENA_BYTES)
+        if (arenas[i].start != 0 && start - arenas[i].start < EMU_ADDRESSES_BYTES)
             return true;
     }
     return false;
@@ -137,7 +139,7 @@ static bool arena_open(arena *arena)
 
     if (arena->start != 0)
         return true;
-    memory = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+    memory = mmap(NULL, EMU_ADDRESSES_BYTES, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
@@ -171,13 +173,13 @@ static uintptr_t place_free(uintptr_t start, uintptr_t end, uintptr_t place, siz
 
 static uintptr_t arena_place(arena *arena, size_t size_bytes)
 {
-    const uintptr_t around = arena->start + AROUND_BYTES;
+    const uintptr_t around = arena->start + EMU_AROUND_BYTES;
     uintptr_t place = place_free(arena->start, around, arena->next, size_bytes);
 
     if (place != 0)
         arena->next = place + size_bytes;
-    else if (AROUND_BYTES < ARENA_BYTES)
-        place = place_free(around, arena->start + ARENA_BYTES, around, size_bytes);
+    else if (EMU_AROUND_BYTES < EMU_ADDRESSES_BYTES)
+        place = place_free(around, arena->start + EMU_ADDRESSES_BYTES, around, size_bytes);
     return place;
 }
 
@@ -186,13 +188,14 @@ size_t emu_memory_pages_bytes(size_t size_bytes)
     return (size_bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
-/* What lay there is gone; if it is a file's, then from this process alone. */
+/* What lay there may be read no more; if it is a file's, then from this process alone. */
 static void place_clear(uintptr_t place, size_t size_bytes, bool is_file)
 {
     const size_t pages_bytes = emu_memory_pages_bytes(size_bytes);
 
     if (!is_file) {
-        madvise((void *)place, pages_bytes, MADV_DONTNEED);
+        if (!is_around(place))
+            madvise((void *)place, pages_bytes, MADV_DONTNEED);
         return;
     }
     if (mmap((void *)place, pages_bytes, PROT_READ | PROT_WRITE,
@@ -266,7 +269,7 @@ static uintptr_t place_new(const emu_device *device, size_t size_bytes)
 {
     arena *const arena = &arenas[device != NULL ? device->ordinal : EMU_DEVICES_MOST];
 
-    if (size_bytes > ARENA_BYTES / 2 || !arena_open(arena))
+    if (size_bytes > EMU_ADDRESSES_BYTES / 2 || !arena_open(arena))
         return 0;
     return arena_place(arena, emu_memory_pages_bytes(size_bytes) + PAGE_BYTES);
 }
@@ -363,7 +366,7 @@ void emu_memory_take_pinned(void)
     const arena *const pinned = &arenas[EMU_DEVICES_MOST];
 
     if (pinned->start != 0)
-        (void)mprotect((void *)pinned->start, ARENA_BYTES, PROT_NONE);
+        (void)mprotect((void *)pinned->start, EMU_ADDRESSES_BYTES, PROT_NONE);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */

@@ -389,8 +389,7 @@ static void run_reused(void)
 {
     const size_t page_bytes = 4096, most_bytes = (size_t)1 << 30;
     const peer_message of = made(1, 'a');
-    const CUdeviceptr end =
-        of.address + ((CUdeviceptr)64 << 30); /* a device's addresses are a ring */
+    const CUdeviceptr end = of.address + EMU_AROUND_BYTES; /* a device's addresses are a ring */
     CUdeviceptr theirs = opened(&of), at = of.address + 2 * page_bytes;
     do_there(PEER_FREE);
     while (at < end) { /* behind each there is a page that nobody gets */
