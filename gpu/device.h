@@ -162,6 +162,22 @@ typedef struct fry_device_ops {
     void (*memory_close_shared)(fry_device *device, void *memory);
 
     /*
+     * For other libraries that work on the device in the engine's name. Makes the device's context
+     * the current one of the calling thread, which is a module's own and keeps it, and the thread
+     * one that breaks no capture. False: that fails. NULL, like the next two: the backend has no native streams.
+     */
+    bool (*native_enter)(fry_device *device);
+
+    /*
+     * Opens a native stream, which comes ahead of the device's others. Any thread; may block.
+     * FERRY_OK; FERRY_E_NO_MEMORY, FERRY_E_DEVICE.
+     */
+    ferry_status (*native_stream_open)(fry_device *device, void **stream_p, fry_fault *fault);
+
+    /* Closes it; what is in it goes on. Any thread; may block. */
+    void (*native_stream_close)(fry_device *device, void *stream);
+
+    /*
      * All streams of the device, by index; NULL past the last. The engine attaches a lane to each
      * before it uses the device.
      */

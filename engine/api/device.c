@@ -19,7 +19,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
 #include "engine/loop/late.h"
-#include "gpu/module.h"
+#include "gpu/backend.h"
 
 #include <errno.h>
 #include <time.h>
@@ -127,7 +127,7 @@ static ferry_status open_backend(ferry_engine *engine, size_t index, refusal *wh
     opened_backend *self = &engine->backends->backends[index];
     if (self->backend != NULL)
         return FERRY_OK;
-    self->ops = fry_module_find(backend_names[index], &why->text);
+    self->ops = fry_backend_find(backend_names[index], &why->text);
     if (self->ops == NULL || self->ops->probe(&why->text) == 0)
         return FERRY_E_NOT_FOUND;
     fry_backend_options options = {.notify = {fry_fired_wake, engine},

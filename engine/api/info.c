@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "engine/graph/lane.h"
 #include "engine/ground/ground.h"
-#include "gpu/module.h"
+#include "gpu/backend.h"
 #include "net/ucx/library.h"
 
 #include <ferry/info.h>
@@ -53,7 +53,7 @@ static ferry_backend_info find_backend(const char *name)
         info.is_here = fry_ucx_load(&info.reason) == FERRY_OK;
         return info;
     }
-    const fry_backend_ops *ops = fry_module_find(name, &info.reason);
+    const fry_backend_ops *ops = fry_backend_find(name, &info.reason);
     if (ops != NULL)
         info.device_count = ops->probe(&info.reason);
     info.is_here = info.device_count != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda/context.h"
 
-#include "gpu/cuda/base.h"
+#include "base/module/forward.h"
 #include "gpu/cuda/driver.h"
 
 /*
@@ -10,7 +10,7 @@
  */
 static void open_scope(fry_cuda_scope *scope)
 {
-    fry_module_thread *thread = fry_cuda_thread();
+    fry_module_thread *thread = fry_forward_thread();
     *scope = (fry_cuda_scope){
         .mode = CU_STREAM_CAPTURE_MODE_RELAXED, .is_open = true, .outer = thread->scope};
     thread->scope = NULL;
@@ -38,7 +38,7 @@ static CUresult enter(fry_cuda_scope *scope, CUcontext context)
     if (result != CUDA_SUCCESS && fry_cuda_is_refusal(result))
         result = fry_cuda.cuCtxPushCurrent(context);
     scope->has_context = result == CUDA_SUCCESS;
-    fry_cuda_thread()->entered += scope->has_context;
+    fry_forward_thread()->entered += scope->has_context;
     return result;
 }
 
@@ -60,13 +60,13 @@ static CUcontext look_at_context(void)
     CUcontext current = NULL;
     if (fry_cuda.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         current = NULL;
-    fry_cuda_thread()->had_context = current != NULL && fry_cuda_thread()->entered == 0;
+    fry_forward_thread()->had_context = current != NULL && fry_forward_thread()->entered == 0;
     return current;
 }
 
 static CUresult put_off_or_enter(fry_cuda_scope *scope, CUcontext context)
 {
-    fry_module_thread *thread = fry_cuda_thread();
+    fry_module_thread *thread = fry_forward_thread();
     if (!thread->had_context && look_at_context() == NULL)
         return enter(scope, context);
     scope->context = context;
@@ -91,7 +91,7 @@ CUresult fry_cuda_enter_to_ask(fry_cuda_scope *scope, CUcontext context)
 
 CUresult fry_cuda_enter_put_off(void)
 {
-    fry_module_thread *thread = fry_cuda_thread();
+    fry_module_thread *thread = fry_forward_thread();
     fry_cuda_scope *scope = thread->scope;
     if (scope == NULL)
         return CUDA_SUCCESS;
@@ -117,7 +117,7 @@ static bool may_lack_context(CUresult result)
 
 bool fry_cuda_lacked_context(CUresult result)
 {
-    fry_module_thread *thread = fry_cuda_thread();
+    fry_module_thread *thread = fry_forward_thread();
     if (thread->scope == NULL || !may_lack_context(result))
         return false;
     thread->had_context = false;
@@ -131,10 +131,10 @@ void fry_cuda_leave(fry_cuda_scope *scope)
         return;
     if (scope->has_context) {
         (void)fry_cuda.cuCtxPopCurrent(&left);
-        fry_cuda_thread()->entered--;
+        fry_forward_thread()->entered--;
     }
     if (scope->has_mode)
         (void)fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
-    fry_cuda_thread()->scope = scope->outer;
+    fry_forward_thread()->scope = scope->outer;
     *scope = (fry_cuda_scope){0};
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda/cuda.h"
 
+#include "base/module/forward.h"
+#include "gpu/backend.h"
 #include "gpu/cuda/apart.h"
-#include "gpu/cuda/base.h"
 #include "gpu/cuda/bounce.h"
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/driver.h"
@@ -10,6 +11,7 @@
 #include "gpu/cuda/firing.h"
 #include "gpu/cuda/lost.h"
 #include "gpu/cuda/memory.h"
+#include "gpu/cuda/native.h"
 #include "gpu/cuda/pinned.h"
 #include "gpu/cuda/reclaim.h"
 #include "gpu/cuda/share.h"
@@ -19,7 +21,6 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/cuda/word.h"
 #include "gpu/device.h"
-#include "gpu/module.h"
 
 #include <ferry/device.h>
 #include <ferry/info.h>
@@ -185,6 +186,9 @@ static const fry_device_ops cuda_ops = {
     .memory_share = fry_cuda_memory_share,
     .memory_open_shared = fry_cuda_memory_open_shared,
     .memory_close_shared = fry_cuda_memory_close_shared,
+    .native_enter = fry_cuda_native_enter,
+    .native_stream_open = fry_cuda_native_stream_open,
+    .native_stream_close = fry_cuda_native_stream_close,
     .stream_at = cuda_stream_at,
     .copy_stream = cuda_copy_stream,
     .small_stream = cuda_small_stream,
@@ -674,7 +678,7 @@ static void cuda_destroy(fry_backend *backend)
 }
 
 static const fry_backend_ops backend_ops = {
-    .name = "cuda",
+    .module = {"cuda"},
     .probe = cuda_probe,
     .open = cuda_open,
     .device_open = cuda_device_open,
@@ -682,15 +686,15 @@ static const fry_backend_ops backend_ops = {
     .destroy = cuda_destroy,
 };
 
-const fry_backend_ops *fry_module_entry(const fry_module_host *host, const char **reason);
+const fry_module_ops *fry_module_entry(const fry_module_host *host, const char **reason);
 
-__attribute__((visibility("default"))) const fry_backend_ops *
+__attribute__((visibility("default"))) const fry_module_ops *
 fry_module_entry(const fry_module_host *host, const char **reason)
 {
     if (host->version != FRY_MODULE_VERSION || host->size_bytes != sizeof *host) {
         *reason = "made for another version of ferry";
         return NULL;
     }
-    fry_cuda_base_init(host);
-    return &backend_ops;
+    fry_forward_init(host);
+    return &backend_ops.module;
 }

@@ -8,7 +8,7 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/pinned.h"
 #include "gpu/cuda/stream.h"
-#include "gpu/module.h"
+#include "gpu/backend.h"
 
 #include <ferry/info.h>
 

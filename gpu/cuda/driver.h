@@ -32,6 +32,7 @@
     X(cuCtxPushCurrent, 4000)                                                                      \
     X(cuCtxPopCurrent, 4000)                                                                       \
     X(cuCtxGetCurrent, 4000)                                                                       \
+    X(cuCtxSetCurrent, 4000)                                                                       \
     X(cuCtxGetDevice, 2000)                                                                        \
     X(cuCtxGetStreamPriorityRange, 5050)                                                           \
     X(cuCtxEnablePeerAccess, 4000)                                                                 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda/lost.h"
 
-#include "gpu/cuda/base.h"
+#include "base/module/forward.h"
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/driver.h"
 

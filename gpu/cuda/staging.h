@@ -7,7 +7,7 @@
 #ifndef FRY_GPU_CUDA_STAGING_H
 #define FRY_GPU_CUDA_STAGING_H
 
-#include "gpu/module.h"
+#include "gpu/backend.h"
 
 #define FRY_CUDA_STAGING_DEFAULT_BYTES ((size_t)16 << 20)
 #define FRY_CUDA_STAGING_LEAST_BYTES ((size_t)64 << 10)

@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libnccl.so.2 and its tests, where there is nccl.h (whose own includes are the toolkit's).
 
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDA_INCLUDE_DIR})
-mark_as_advanced(NCCL_INCLUDE_DIR)
-set(nccl_version 0)
-if(EXISTS ${NCCL_INCLUDE_DIR}/nccl.h AND EXISTS ${CUDA_INCLUDE_DIR}/cuda_runtime.h)
-    file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h nccl_version
-        REGEX "^#define NCCL_VERSION_CODE [0-9]+$")
-    string(REGEX REPLACE "[^0-9]" "" nccl_version "0${nccl_version}")
-endif()
-if(nccl_version LESS 22700)
-    message(STATUS "the emulated NCCL is left out: no nccl.h of 2.27 or later")
+if(NOT nccl)
     return()
 endif()
 

@@ -7,7 +7,7 @@
  *   FAKE_NAME         the backend that it is
  *   FAKE_ENTRY        what it calls its entry
  */
-#include "gpu/module.h"
+#include "gpu/backend.h"
 #include "tests/support/fake_module.h"
 
 #include <ferry/info.h>
@@ -393,7 +393,7 @@ static void fake_destroy(fry_backend *self)
 }
 
 static const fry_backend_ops backend_ops = {
-    .name = FAKE_NAME,
+    .module = {FAKE_NAME},
     .probe = fake_probe,
     .open = fake_open,
     .device_open = fake_device_open,
@@ -401,10 +401,10 @@ static const fry_backend_ops backend_ops = {
     .destroy = fake_destroy,
 };
 
-__attribute__((visibility("default"))) const fry_backend_ops *
+__attribute__((visibility("default"))) const fry_module_ops *
 FAKE_ENTRY(const fry_module_host *given, const char **reason);
 
-const fry_backend_ops *FAKE_ENTRY(const fry_module_host *given, const char **reason)
+const fry_module_ops *FAKE_ENTRY(const fry_module_host *given, const char **reason)
 {
     atomic_fetch_add(&fake_module_state.entries, 1);
     gate_pass();
@@ -413,5 +413,5 @@ const fry_backend_ops *FAKE_ENTRY(const fry_module_host *given, const char **rea
         return NULL;
     }
     host = given;
-    return &backend_ops;
+    return &backend_ops.module;
 }

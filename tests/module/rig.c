@@ -53,7 +53,7 @@ void rig_open(rig *self)
 {
     const char *reason = "";
     memset(self, 0, sizeof *self);
-    self->ops = fry_module_find("cuda", &reason);
+    self->ops = fry_backend_find("cuda", &reason);
     if (self->ops == NULL) {
         (void)fprintf(stderr, "no module: %s\n", reason);
         exit(EXIT_FAILURE);

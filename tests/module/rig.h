@@ -8,7 +8,7 @@
 #define FERRY_TESTS_RIG_H
 
 #include "gpu/cuda/cuda.h"
-#include "gpu/module.h"
+#include "gpu/backend.h"
 #include "tests/emu/emu.h"
 #include "tests/support/check.h"
 #include "tests/support/stepped_clock.h"

@@ -8,7 +8,7 @@
  * module that the parent opened or was opening is refused for good; one that the parent had not
  * asked for can be opened.
  */
-#include "gpu/module.h"
+#include "base/module.h"
 
 #include "base/futex.h"
 #include "base/lf.h"
@@ -36,12 +36,12 @@ enum module_state {
 typedef struct module {
     const char *name;
     uint32_t state; /* module_state */
-    const fry_backend_ops *ops;
+    const fry_module_ops *ops;
     char reason[REASON_BYTES];
 } module;
 
 /* All modules: a name from outside never becomes a path. */
-static module modules[] = {{.name = "cuda"}};
+static module modules[] = {{.name = "cuda"}, {.name = "nccl"}};
 #define MODULE_COUNT (sizeof modules / sizeof modules[0])
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one module is opened at a time */
@@ -127,7 +127,7 @@ static void __attribute__((format(printf, 2, 3))) explain(module *self, const ch
 }
 
 /* A file that can't be used stays loaded: it may have started something. */
-static const fry_backend_ops *module_load(module *self, const char *path)
+static const fry_module_ops *module_load(module *self, const char *path)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle == NULL) {
@@ -145,7 +145,7 @@ static const fry_backend_ops *module_load(module *self, const char *path)
     memcpy(&entry, &symbol, sizeof entry);
     const char *why = NULL;
     host.build = ferry_version();
-    const fry_backend_ops *ops = entry(&host, &why);
+    const fry_module_ops *ops = entry(&host, &why);
     if (ops == NULL) {
         explain(self, "%s: %s", path, why != NULL ? why : "it refuses this library");
         return NULL;
@@ -158,7 +158,7 @@ static const fry_backend_ops *module_load(module *self, const char *path)
 }
 
 /* Takes the first file there is, even if it can't be used: another than meant would be worse. */
-static const fry_backend_ops *module_open(module *self)
+static const fry_module_ops *module_open(module *self)
 {
     char wanted[PATH_BYTES], own[PATH_BYTES];
     path_from_environment(wanted, self->name);
@@ -177,7 +177,7 @@ static const fry_backend_ops *module_open(module *self)
 
 /* ---- asking for it ---- */
 
-static const fry_backend_ops *module_answer(const module *self, const char **reason)
+static const fry_module_ops *module_answer(const module *self, const char **reason)
 {
     switch ((enum module_state)fry_load_acquire(&self->state)) { /* pairs with the store below */
     case MODULE_HERE:
@@ -191,7 +191,7 @@ static const fry_backend_ops *module_answer(const module *self, const char **rea
     }
 }
 
-const fry_backend_ops *fry_module_find(const char *name, const char **reason)
+const fry_module_ops *fry_module_find(const char *name, const char **reason)
 {
     const char *unread;
     if (reason == NULL)

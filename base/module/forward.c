@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/cuda/base.h"
+#include "base/module/forward.h"
 
 #include "base/eventcount.h"
 #include "base/futex.h"
@@ -13,7 +13,7 @@ static const fry_module_host *library;
 uint32_t fry_tsan_fence;
 #endif
 
-void fry_cuda_base_init(const fry_module_host *host)
+void fry_forward_init(const fry_module_host *host)
 {
     library = host;
 }
@@ -69,7 +69,7 @@ void fry_futex_wake(const uint32_t *word, int32_t count)
     library->futex_wake(word, count);
 }
 
-fry_module_thread *fry_cuda_thread(void)
+fry_module_thread *fry_forward_thread(void)
 {
     return library->thread();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules are found where they should be, opened once, and refused with a reason. Each test is a
  * process of its own. */
-#include "gpu/module.h"
+#include "base/module.h"
 #include "tests/support/fake_module.h"
 #include "tests/support/patience.h"
 
@@ -15,7 +15,7 @@
 
 enum { THREADS = 8, HANG_S = 60 };
 
-TestSuite(gpu_module, .timeout = HANG_S);
+TestSuite(base_module, .timeout = HANG_S);
 
 static void assert_refused(const char *folder, const char *part)
 {
@@ -30,13 +30,13 @@ static void assert_refused(const char *folder, const char *part)
     cr_assert_null(fry_module_find("cuda", NULL));
 }
 
-Test(gpu_module, one_that_is_not_there_is_told_with_the_places)
+Test(base_module, one_that_is_not_there_is_told_with_the_places)
 {
     assert_refused("nowhere", "/nowhere/ferry_cuda.so nor ");
 }
 
 /* The library is this program here. */
-Test(gpu_module, without_a_path_it_is_looked_for_beside_the_library)
+Test(base_module, without_a_path_it_is_looked_for_beside_the_library)
 {
     if (!strchr(program_invocation_name, '/'))
         cr_skip_test("started by its bare name, which is the next test");
@@ -47,13 +47,13 @@ Test(gpu_module, without_a_path_it_is_looked_for_beside_the_library)
 }
 
 /* The loader then knows no path of it. */
-Test(gpu_module, started_by_its_bare_name_it_has_no_folder)
+Test(base_module, started_by_its_bare_name_it_has_no_folder)
 {
     if (strchr(program_invocation_name, '/')) {
         pid_t child = fork();
         if (child == 0) {
-            (void)execl("/proc/self/exe", "gpu_module", "-d",
-                        "gpu_module/started_by_its_bare_name_it_has_no_folder", (char *)NULL);
+            (void)execl("/proc/self/exe", "base_module", "-d",
+                        "base_module/started_by_its_bare_name_it_has_no_folder", (char *)NULL);
             _exit(127);
         }
         int status;
@@ -67,7 +67,7 @@ Test(gpu_module, started_by_its_bare_name_it_has_no_folder)
     cr_assert_str_eq(reason, "no module: a folder ferry beside the library is not there");
 }
 
-Test(gpu_module, the_answer_stays_when_one_comes_later)
+Test(base_module, the_answer_stays_when_one_comes_later)
 {
     assert_refused("nowhere", "neither");
     fake_module *fake = fake_module_load();
@@ -75,7 +75,7 @@ Test(gpu_module, the_answer_stays_when_one_comes_later)
     cr_assert_eq(fake->entries, 0);
 }
 
-Test(gpu_module, a_path_too_long_is_not_there)
+Test(base_module, a_path_too_long_is_not_there)
 {
     char path[4000];
     memset(path, 'a', sizeof path - 1);
@@ -87,27 +87,27 @@ Test(gpu_module, a_path_too_long_is_not_there)
     cr_assert_not_null(strstr(reason, "no module"), "%s", reason);
 }
 
-Test(gpu_module, one_for_another_version_says_so)
+Test(base_module, one_for_another_version_says_so)
 {
     assert_refused(FAKE_OTHER_VERSION, "made for another version of ferry");
 }
 
-Test(gpu_module, one_without_an_entry_is_none)
+Test(base_module, one_without_an_entry_is_none)
 {
     assert_refused(FAKE_NO_ENTRY, "not a module of ferry");
 }
 
-Test(gpu_module, one_of_another_name_is_refused)
+Test(base_module, one_of_another_name_is_refused)
 {
     assert_refused(FAKE_OTHER_NAME, "the module of \"other\"");
 }
 
-Test(gpu_module, what_is_no_library_is_refused_with_the_loaders_words)
+Test(base_module, what_is_no_library_is_refused_with_the_loaders_words)
 {
     assert_refused(FAKE_NO_LIBRARY, "can't be loaded: ");
 }
 
-Test(gpu_module, a_name_from_outside_never_becomes_a_path)
+Test(base_module, a_name_from_outside_never_becomes_a_path)
 {
     static const char *const names[] = {"", "nccl", "../good/ferry_cuda", "cuda/", "CUDA"};
     fake_module *fake = fake_module_load();
@@ -121,17 +121,17 @@ Test(gpu_module, a_name_from_outside_never_becomes_a_path)
 
 static void *find_in_thread(void *found)
 {
-    *(const fry_backend_ops **)found = fry_module_find("cuda", NULL);
+    *(const fry_module_ops **)found = fry_module_find("cuda", NULL);
     return NULL;
 }
 
 /* They all come while the first is at it. */
-Test(gpu_module, threads_that_ask_at_once_share_one)
+Test(base_module, threads_that_ask_at_once_share_one)
 {
     fake_module *fake = fake_module_load();
     atomic_store(&fake->is_gated, true);
     pthread_t threads[THREADS];
-    const fry_backend_ops *found[THREADS];
+    const fry_module_ops *found[THREADS];
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, find_in_thread, &found[i]), 0);
     while (atomic_load(&fake->at_gate) == 0)
@@ -166,13 +166,13 @@ static int in_child(void)
     return WEXITSTATUS(status);
 }
 
-Test(gpu_module, a_child_can_open_what_its_parent_did_not)
+Test(base_module, a_child_can_open_what_its_parent_did_not)
 {
     (void)fake_module_load();
     cr_assert_eq(in_child(), 1);
 }
 
-Test(gpu_module, a_child_has_none_of_its_parents)
+Test(base_module, a_child_has_none_of_its_parents)
 {
     (void)fake_module_load();
     cr_assert_not_null(fry_module_find("cuda", NULL));
@@ -180,18 +180,18 @@ Test(gpu_module, a_child_has_none_of_its_parents)
     cr_assert_not_null(fry_module_find("cuda", NULL), "the parent keeps it");
 }
 
-Test(gpu_module, a_child_of_a_process_without_it_has_the_same_reason)
+Test(base_module, a_child_of_a_process_without_it_has_the_same_reason)
 {
     assert_refused(FAKE_OTHER_VERSION, "made for another version of ferry");
     cr_assert_eq(in_child(), 2);
 }
 
-Test(gpu_module, a_child_forked_while_one_is_being_opened_does_not_hang)
+Test(base_module, a_child_forked_while_one_is_being_opened_does_not_hang)
 {
     fake_module *fake = fake_module_load();
     atomic_store(&fake->is_gated, true);
     pthread_t thread;
-    const fry_backend_ops *found;
+    const fry_module_ops *found;
     cr_assert_eq(pthread_create(&thread, NULL, find_in_thread, &found), 0);
     while (atomic_load(&fake->at_gate) == 0)
         (void)sched_yield();
