@@ -23,6 +23,7 @@
 #include "base/lf.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/joint.h"
 #include "net/peer/match.h"
 #include "net/peer/state.h"
 #include "net/peer/view.h"
@@ -94,25 +95,28 @@ static void end(fry_slice *slice, bool is_told)
     fry_slice_end(&slice->connection->asks_free, slice, is_told);
 }
 
-/* The bytes are where they belong. */
-static void stored(fry_slice *slice)
+void fry_ask_has_all(fry_peer_connection *connection, fry_record *record)
 {
-    fry_peer_connection *connection = slice->connection;
-    fry_message *message = slice->message;
-    fry_record *record = record_of(slice);
-    uint32_t slot = slice->slot;
-    end(slice, true);
-    record->pieces--;
-    if (record->pieces > 0 || record->asked_bytes < record->size_bytes) {
-        list(connection, record);
-        fry_ask_go_on(connection);
-        return;
-    }
+    fry_message *message = record->receive;
+    uint32_t slot = record->slot;
     unlist(connection, record);
     fry_receive_begin_end(message);
     fry_connection_give_record(connection, record);
     fry_connection_acknowledge(connection, slot);
     fry_message_finish(message, FERRY_OK, NULL);
+}
+
+/* The bytes are where they belong. */
+static void stored(fry_slice *slice)
+{
+    fry_peer_connection *connection = slice->connection;
+    fry_record *record = record_of(slice);
+    end(slice, true);
+    record->pieces--;
+    if (record->pieces > 0 || record->asked_bytes < record->size_bytes)
+        list(connection, record);
+    else
+        fry_ask_has_all(connection, record);
     fry_ask_go_on(connection);
 }
 
@@ -294,6 +298,10 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
     record->asked_bytes = 0;
     record->pieces = 0;
     connection->by_slot[record->slot] = record;
+    if (fry_joint_is_for(connection, record)) {
+        fry_joint_begin(connection, record);
+        return;
+    }
     list(connection, record);
     if (token != NULL && message->size_bytes > piece_bytes(connection->peer)) {
         record->token = NULL;
@@ -306,14 +314,18 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
 
 /* ---- views ---- */
 
-/* It can't be read where it is. */
-static void ask_instead(fry_peer_connection *connection, uint32_t slot)
+void fry_ask_instead(fry_peer_connection *connection, fry_record *record)
 {
-    fry_record *record = connection->by_slot[slot];
     record->has_no_place = true;
     record->asked_bytes = 0;
     record->pieces = 0;
     list(connection, record);
+}
+
+/* It can't be read where it is. */
+static void ask_instead(fry_peer_connection *connection, uint32_t slot)
+{
+    fry_ask_instead(connection, connection->by_slot[slot]);
     fry_ask_go_on(connection);
 }
 
@@ -403,6 +415,7 @@ fry_record *fry_ask_end(fry_peer_connection *connection, const fry_message *mess
 {
     fry_record *record = connection->by_slot[message->number];
     unlist(connection, record);
+    fry_joint_forget(connection, message);
     for (size_t i = 0; i < FRY_CONNECTION_ASKED; i++) {
         if (connection->slices[i].state != FRY_SLICE_FREE &&
             connection->slices[i].message == message)

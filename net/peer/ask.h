@@ -31,6 +31,12 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
 /* No piece comes for the receive any more, except those of message->posts. Returns its record. */
 fry_record *fry_ask_end(fry_peer_connection *connection, const fry_message *message);
 
+/* The receive has all its bytes: it is over. */
+void fry_ask_has_all(fry_peer_connection *connection, fry_record *record);
+
+/* A receive that should have come otherwise comes in pieces, from the next fry_ask_go_on on. */
+void fry_ask_instead(fry_peer_connection *connection, fry_record *record);
+
 /* Handles SHOW and HOLDS. False: the other end broke the rules. */
 bool fry_ask_view_heard(fry_peer_connection *connection, const fry_wire_header *header);
 

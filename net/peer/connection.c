@@ -54,12 +54,15 @@ static bool allocate(fry_peer_connection *connection)
         fry_alloc_table(memory, ((size_t)connection->stash_mask + 1) * sizeof(fry_record *), true);
     connection->by_slot =
         fry_alloc_table(memory, connection->slot_count * sizeof(fry_record *), true);
+    if (connection->session.has_pairs)
+        connection->joint = fry_alloc(memory, sizeof(fry_joint), _Alignof(fry_joint));
     if (connection->is_keyed)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
     return connection->free_slots != NULL && connection->runs != NULL &&
            connection->slots != NULL && connection->records != NULL && connection->chunks != NULL &&
            connection->bundles != NULL && connection->slices != NULL && connection->wants != NULL &&
            connection->stash != NULL && connection->by_slot != NULL &&
+           (connection->joint != NULL || !connection->session.has_pairs) &&
            (!connection->is_keyed || connection->headers_seen != NULL);
 }
 
@@ -96,6 +99,8 @@ fry_peer_connection *fry_peer_connection_open(const fry_peer_options *options,
         fry_peer_connection_close(connection);
         return NULL;
     }
+    if (connection->joint != NULL)
+        connection->joint->nudged = UINT32_MAX;
     fry_bundles_init(connection);
     for (size_t i = 0; i < SLICES; i++) {
         fry_slice *slice = &connection->slices[i];
@@ -113,6 +118,8 @@ void fry_peer_connection_close(fry_peer_connection *connection)
         return;
     const fry_memory *memory = connection->memory;
     size_t ring = (size_t)connection->ring_mask + 1;
+    if (connection->joint != NULL)
+        fry_free(memory, connection->joint, sizeof(fry_joint));
     fry_free_table(memory, connection->headers_seen, headers_bytes(connection));
     fry_free_table(memory, connection->by_slot, connection->slot_count * sizeof(fry_record *));
     fry_free_table(memory, connection->stash,

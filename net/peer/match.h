@@ -57,6 +57,8 @@ struct fry_record {
     uint8_t kind;                /* fry_wire_kind */
     bool is_asking;              /* in pieces: in the list of those with more to ask for */
     bool has_no_place;           /* in pieces: they can't be read where the sender has them */
+    bool may_join;               /* HELD: its sender can launch it with others, in a lot */
+    uint8_t join;                /* fry_join; joint.c */
     uint8_t pieces;              /* in pieces: how many are under way */
     fry_message *receive;        /* the receive that has it; NULL: none yet */
     fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list

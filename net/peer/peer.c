@@ -7,6 +7,7 @@
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
 #include "net/peer/hide.h"
+#include "net/peer/joint.h"
 #include "net/peer/match.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
@@ -301,7 +302,7 @@ static void try_to_part(fry_peer_connection *connection)
         return;
     fry_connection_answer(connection);
     if (connection->state == FRY_CONNECTION_LEAVING && !fry_connection_owes_answers(connection) &&
-        connection->views == 0)
+        connection->views == 0 && !fry_joint_is_busy(connection))
         say_bye(connection);
 }
 
@@ -350,6 +351,7 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
         else
             fry_connection_answer(connection);
         connection->state = FRY_CONNECTION_OVER;
+        fry_joint_detach(connection);
         fry_ask_detach(connection);
         fry_serve_detach(connection);
     }
@@ -433,6 +435,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         ask_again(connection);
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
+    if (fry_unlikely(fry_joint_is_due(connection)))
+        fry_joint_go_on(connection);
     if (fry_unlikely(connection->want_count > 0 || connection->unsaid > 0))
         fry_serve_go_on(connection);
     if (fry_unlikely(!TAILQ_EMPTY(&peer->waiting)))
@@ -454,6 +458,7 @@ bool fry_peer_is_busy(const fry_peer *peer)
            (connection->run_count > 0 || connection->posting > 0 || connection->pulling > 0 ||
             connection->controls_used > 0 || connection->channel->leaving > 0 ||
             connection->refusals_first != NULL || fry_ask_can_go_on(connection) ||
+            fry_joint_is_due(connection) ||
             (connection->want_count > 0 && connection->serves_free != NULL) ||
             (connection->recalls > 0 && connection->state == FRY_CONNECTION_ATTACHED));
 }

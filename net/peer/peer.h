@@ -21,9 +21,19 @@ typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
 typedef struct fry_slice fry_slice;
 typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
+typedef struct fry_joint_lot fry_joint_lot;
+typedef struct fry_pair_note fry_pair_note;
 
 #define FRY_SLICE_BYTES_MAX ((size_t)1 << 20)
 #define FRY_PLACE_BYTES 88
+
+/* What ends tell each other of their pair (net/pairs.h): joint.h. */
+typedef enum fry_pair_word {
+    FRY_PAIR_MAKE = 0,  /* the leader: make your end, with this token */
+    FRY_PAIR_END,       /* end yours */
+    FRY_PAIR_HAS_ENDED, /* mine has */
+    FRY_PAIR_WORDS,
+} fry_pair_word;
 
 /* Where another process of the host finds a message's bytes: the engines' words, checked there. */
 typedef struct fry_place {
@@ -54,8 +64,10 @@ struct fry_message {
                        by piece (fry_slice). A send may have `memory` with a copy of all its bytes;
                        it is used if the message goes with its data */
     bool may_view;  /* a staged receive: the engine can read its bytes where the sender has them */
+    bool may_join;  /* staged: the engine can launch it together with the other end */
     /* Owned by the peer. */
     bool was_viewed; /* all its bytes were read where the sender had them */
+    bool was_joint;  /* they went in a lot */
     uint8_t state;   /* fry_message_state */
     uint8_t flags;
     uint8_t posts; /* of its pieces: posts or pulls that use memory; with the message's own */
@@ -166,6 +178,29 @@ typedef struct fry_peer_events {
     void (*hide)(void *turn, fry_peer *peer, uint64_t generation);
     /* The other end has closed what it was asked to by fry_peer_hide. */
     void (*hidden)(void *turn, fry_peer *peer);
+    /* Of messages that may_join; NULL, all of them: there are none. net/peer/joint.h. */
+
+    /* The leader's: messages wait for a pair. Once until fry_peer_pair_ready or fry_peer_pair_off.
+     */
+    void (*wants_pair)(void *turn, fry_peer *peer);
+    /* The other end's words: what it says is not checked. */
+    void (*pair_heard)(void *turn, fry_peer *peer, fry_pair_word word, const fry_pair_note *note);
+    /*
+     * Whether a lot can go on this end's GPU, now. True: it is counted until `dismiss` or
+     * fry_peer_joint_landed. False: fry_peer_joint_go_on is called when it could be.
+     */
+    bool (*admit)(void *turn, fry_peer *peer);
+    void (*dismiss)(void *turn, fry_peer *peer);
+    /* The message, whatever becomes of it, is kept until `release`, or the lot that has it is over.
+     */
+    void (*hold)(void *turn, fry_message *message);
+    void (*release)(void *turn, fry_message *message);
+    /*
+     * The engine launches the lot, after those that it was told to launch before; then it calls
+     * fry_peer_joint_landed, now or later. The lot is read during the call.
+     */
+    void (*launch)(void *turn, fry_peer *peer, const fry_joint_lot *lot);
+
     /* May be NULL. fry_peer_destroyed has made all quiet: neither end has anything of the other. */
     void (*gone)(void *turn, fry_peer *peer);
 } fry_peer_events;
@@ -187,6 +222,7 @@ typedef struct fry_connection_session {
     bool is_keyed;   /* between hosts; on one host control messages carry no hash */
     bool has_pieces; /* both ends can send a message in pieces */
     bool has_views;  /* on one host, and both ends know views */
+    bool has_pairs;  /* both ends have the same transport for pairs */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;

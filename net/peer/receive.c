@@ -267,9 +267,11 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
     record->number = header->number;
     record->slot = header->slot;
     record->ahead = header->ahead;
+    record->join = FRY_JOIN_NOT;
     bool is_kept = true;
     if (header->kind == FRY_WIRE_HELD) {
         record->token = NULL;
+        record->may_join = header->is_yes;
     } else if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
 #ifdef FRY_PLANT_RECALL_EARLY
@@ -607,6 +609,17 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
     case FRY_WIRE_VIEWED:
         is_good = fry_serve_viewed(connection, header);
         break;
+    case FRY_WIRE_OFFER:
+    case FRY_WIRE_LOT:
+    case FRY_WIRE_GO:
+    case FRY_WIRE_BUSY:
+    case FRY_WIRE_NUDGE:
+    case FRY_WIRE_PAIR:
+    case FRY_WIRE_UNPAIR:
+    case FRY_WIRE_UNPAIRED:
+    case FRY_WIRE_ALONE:
+        is_good = fry_joint_heard(connection, header);
+        break;
     case FRY_WIRE_ACK:
         for (uint32_t i = 0; i < header->run_count && is_good && fry_connection_is_live(connection);
              i++)
@@ -655,6 +668,8 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     }
     if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
+    if (fry_unlikely(is_right && header->kind >= FRY_WIRE_OFFER))
+        return connection->joint != NULL;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_VIEW))
         return connection->session.has_views;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_HELD))

@@ -23,6 +23,7 @@
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/joint.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/serve.h"
@@ -75,6 +76,7 @@ static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message
     entry->window_bytes = (uint32_t)window_bytes;
     entry->is_used = true;
     entry->is_in_window = is_in_window;
+    entry->join = FRY_JOIN_NOT;
     entry->is_recalled = false;
     entry->number = connection->send_number;
     entry->recall = 0;
@@ -118,6 +120,7 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
     fry_wire_header header;
     bool is_pulled = take_launch(connection, message, ahead, &header);
     bool is_held = fry_unlikely(message->is_staged) && is_pulled;
+    header.is_yes = is_held && message->may_join && connection->joint != NULL;
     header.kind = is_held ? FRY_WIRE_HELD : is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
     is_pulled = is_pulled && !is_held;
     header.acked = fry_connection_take_run(connection);
@@ -127,6 +130,8 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
         header_bytes = fry_wire_pack_short(bytes, &header);
     else
         fry_wire_pack_message(bytes, &header);
+    if (is_held)
+        bytes[1] = header.is_yes;
     connection->op_sent = header.op;
 
     message->state = FRY_MESSAGE_UNDER_WAY;
@@ -334,6 +339,7 @@ static void withdraw_launched(fry_message *message, const fry_fault *fault)
     bool is_over = message->state == FRY_MESSAGE_DELIVERED;
     message->state = FRY_MESSAGE_ENDED;
     fry_connection_slot *slot = &connection->slots[message->number];
+    fry_joint_forget(connection, message);
     slot->message = NULL;
     bool is_in_pieces = (message->flags & FRY_MESSAGE_IN_PIECES) != 0;
     bool is_awaited = is_in_pieces || (!is_over && (message->flags & FRY_MESSAGE_PULLED) != 0);
@@ -376,8 +382,10 @@ static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t nu
     connection->answers_heard++;
     connection->peer->send_count--;
     fry_connection_give_slot(connection, number);
-    if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0))
+    if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0)) {
         fry_serve_end(connection, message);
+        fry_joint_forget(connection, message);
+    }
     return message;
 }
 

@@ -120,9 +120,7 @@ static void recall(fry_peer_connection *connection, fry_connection_slot *slot)
     connection->recalls++; /* the next progress sends it */
 }
 
-/* The message of the launch that the piece is of. NULL: it has ended, or it was withdrawn, which
- * the other end is told. */
-static fry_message *message_of(fry_peer_connection *connection, uint32_t slot_index,
+fry_message *fry_serve_message(fry_peer_connection *connection, uint32_t slot_index,
                                uint32_t number)
 {
     fry_connection_slot *slot = &connection->slots[slot_index];
@@ -142,7 +140,7 @@ static bool can_serve(const fry_peer_connection *connection, const fry_want *wan
 /* A view has an answer, also if its message has ended. */
 static void serve(fry_peer_connection *connection, const fry_want *want)
 {
-    fry_message *message = message_of(connection, want->slot, want->number);
+    fry_message *message = fry_serve_message(connection, want->slot, want->number);
     if (want->is_view && !connection->is_bye_said)
         fry_show_place(connection, message, want->slot, want->number);
     else if (message != NULL)
@@ -155,7 +153,7 @@ static void forget_ended(fry_peer_connection *connection)
     connection->want_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         fry_want want = connection->wants[i];
-        if (want.is_view || message_of(connection, want.slot, want.number) != NULL)
+        if (want.is_view || fry_serve_message(connection, want.slot, want.number) != NULL)
             connection->wants[connection->want_count++] = want;
     }
 }
@@ -182,7 +180,7 @@ bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *he
     if (want.slot >= connection->slots_fresh || want.size_bytes > FRY_SLICE_BYTES_MAX ||
         (int32_t)(want.number - connection->send_number) >= 0)
         return false;
-    const fry_message *message = message_of(connection, want.slot, want.number);
+    const fry_message *message = fry_serve_message(connection, want.slot, want.number);
     if (message == NULL && !is_view)
         return true;
     if (message != NULL &&
@@ -199,7 +197,7 @@ bool fry_serve_viewed(fry_peer_connection *connection, const fry_wire_header *he
 {
     if (header->slot >= connection->slots_fresh)
         return false;
-    fry_message *message = message_of(connection, header->slot, header->number);
+    fry_message *message = fry_serve_message(connection, header->slot, header->number);
     if (message != NULL)
         message->was_viewed = header->is_yes;
     return fry_show_viewed(connection, header, message != NULL);
@@ -210,7 +208,7 @@ static void say_seen(fry_peer_connection *connection)
     fry_slice *shown;
     while (connection->controls_free != NULL && fry_connection_is_live(connection) &&
            (shown = fry_show_seen(connection)) != NULL)
-        fry_show_holds(shown, message_of(connection, shown->slot, shown->number) != NULL);
+        fry_show_holds(shown, fry_serve_message(connection, shown->slot, shown->number) != NULL);
 }
 
 void fry_serve_go_on(fry_peer_connection *connection)

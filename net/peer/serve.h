@@ -12,6 +12,12 @@ void fry_peer_served(fry_slice *slice, void *memory, void *turn);
 
 /* ---- for the files of a peer ---- */
 
+/*
+ * The message of a launch that the other end names. NULL: it has ended, or it was withdrawn, which
+ * the other end is told.
+ */
+fry_message *fry_serve_message(fry_peer_connection *connection, uint32_t slot, uint32_t number);
+
 /* Handles a WANT or VIEW. False: the other end broke the rules. */
 bool fry_serve_wanted(fry_peer_connection *connection, const fry_wire_header *header);
 

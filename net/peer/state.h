@@ -38,6 +38,7 @@
 #define FRY_NET_PEER_STATE_H
 
 #include "net/peer/connection.h"
+#include "net/peer/joint.h"
 #include "net/peer/match.h"
 #include "net/peer/wire.h"
 
@@ -121,6 +122,7 @@ typedef struct fry_connection_slot {
     fry_message *message; /* NULL: withdrawn, or poison */
     uint32_t window_bytes;
     bool is_used, is_in_window;
+    uint8_t join;     /* fry_join, of the message; joint.c */
     bool is_recalled; /* the other end has been told that it was withdrawn */
     uint32_t number;  /* of the launch */
     int32_t recall;   /* a status: the other end must still be told that it was withdrawn */
@@ -227,6 +229,8 @@ struct fry_peer_connection {
     fry_want *wants;                   /* FRY_CONNECTION_WANTED, oldest first */
     uint32_t want_count;
 
+    fry_joint *joint; /* NULL: messages join no lots */
+
     fry_message
         ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
 
@@ -283,7 +287,7 @@ static inline void fry_list_take(fry_message *message)
 /* Adds an entering message. */
 static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
 {
-    message->was_viewed = false;
+    message->was_viewed = message->was_joint = false;
     message->flags = 0;
     message->posts = 0;
     message->peer = peer;

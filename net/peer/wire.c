@@ -13,6 +13,8 @@
 #define PIECE_BYTES 24
 #define VIEW_BYTES 12
 #define HIDE_BYTES 16
+#define GO_BYTES 16
+#define PAIR_BYTES (16 + FRY_PAIR_TOKEN_BYTES)
 #define SHOW_BYTES (VIEW_BYTES + FRY_PLACE_BYTES)
 
 static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t room)
@@ -41,6 +43,20 @@ static size_t pack_fault(uint8_t *to, size_t at, const fry_fault *fault)
     fields[24] = (uint8_t)domain;
     fields[25] = (uint8_t)message;
     return at + message;
+}
+
+static size_t pack_lot(uint8_t *to, const fry_wire_header *header)
+{
+    to[1] = (uint8_t)header->run_count;
+    fry_wire_put32(to + 4, header->number);
+    for (uint32_t i = 0; i < header->run_count; i++) {
+        uint8_t *run = to + CONTROL_BYTES + i * FRY_WIRE_JOINT_BYTES;
+        fry_wire_put32(run, header->joint[i].slot);
+        fry_wire_put32(run + 4, header->joint[i].number);
+        run[8] = (uint8_t)header->joint[i].count;
+        run[9] = header->joint[i].is_send;
+    }
+    return CONTROL_BYTES + header->run_count * FRY_WIRE_JOINT_BYTES;
 }
 
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
@@ -85,6 +101,7 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put32(to + 12, (uint32_t)header->size_bytes);
         fry_wire_put64(to + 16, header->offset);
         return PIECE_BYTES;
+    case FRY_WIRE_OFFER:
     case FRY_WIRE_VIEW:
     case FRY_WIRE_SHOW:
     case FRY_WIRE_VIEWED:
@@ -97,13 +114,30 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         memcpy(to + VIEW_BYTES, header->place.bytes, FRY_PLACE_BYTES);
         return SHOW_BYTES;
     case FRY_WIRE_HIDE:
+    case FRY_WIRE_UNPAIR:
+    case FRY_WIRE_UNPAIRED:
         fry_wire_put64(to + 8, header->op);
         return HIDE_BYTES;
+    case FRY_WIRE_LOT:
+        return pack_lot(to, header);
+    case FRY_WIRE_GO:
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put64(to + 8, header->offset);
+        return GO_BYTES;
+    case FRY_WIRE_BUSY:
+    case FRY_WIRE_NUDGE:
+        fry_wire_put32(to + 4, header->number);
+        return CONTROL_BYTES;
+    case FRY_WIRE_PAIR:
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put64(to + 8, header->op);
+        memcpy(to + 16, header->token, FRY_PAIR_TOKEN_BYTES);
+        return PAIR_BYTES;
     case FRY_WIRE_BYE:
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->answers);
         return BYE_BYTES;
-    default: /* FRY_WIRE_FAREWELL, FRY_WIRE_HIDDEN */
+    default: /* FRY_WIRE_FAREWELL, FRY_WIRE_HIDDEN, FRY_WIRE_ALONE */
         return CONTROL_BYTES;
     }
 }
@@ -171,9 +205,10 @@ static bool unpack_runs(const uint8_t *from, size_t bytes, fry_wire_header *head
 /* Unpacks headers that begin with FRY_WIRE_MESSAGE_BYTES. */
 static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    if (bytes < FRY_WIRE_MESSAGE_BYTES || from[1] != 0)
+    if (bytes < FRY_WIRE_MESSAGE_BYTES || from[1] > (from[0] == FRY_WIRE_HELD))
         return false;
     fry_wire_unpack_message(from, header);
+    header->is_yes = from[1] != 0;
     if (header->kind == FRY_WIRE_POISON)
         return header->size_bytes == 0 &&
                unpack_fault(from, bytes, FRY_WIRE_MESSAGE_BYTES, &header->fault);
@@ -228,6 +263,58 @@ static bool unpack_view(const uint8_t *from, size_t bytes, fry_wire_header *head
     return true;
 }
 
+static bool unpack_lot(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    uint32_t count = from[1];
+    if (count == 0 || count > FRY_WIRE_JOINTS_MAX ||
+        bytes != CONTROL_BYTES + count * FRY_WIRE_JOINT_BYTES)
+        return false;
+    header->run_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *run = from + CONTROL_BYTES + i * FRY_WIRE_JOINT_BYTES;
+        header->joint[i] =
+            (fry_wire_joint){fry_wire_get32(run), fry_wire_get32(run + 4), run[8], run[9] != 0};
+        if (run[8] == 0 || run[9] > 1)
+            return false;
+    }
+    return true;
+}
+
+/* Of those that tell of lots and pairs. */
+static size_t joint_bytes(uint8_t kind)
+{
+    switch (kind) {
+    case FRY_WIRE_GO:
+        return GO_BYTES;
+    case FRY_WIRE_PAIR:
+        return PAIR_BYTES;
+    case FRY_WIRE_UNPAIR:
+    case FRY_WIRE_UNPAIRED:
+        return HIDE_BYTES;
+    default: /* BUSY, NUDGE, ALONE */
+        return CONTROL_BYTES;
+    }
+}
+
+static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    bool has_number = header->kind <= FRY_WIRE_PAIR;
+    if (fry_wire_get16(from + 2) != 0)
+        return false;
+    header->number = fry_wire_get32(from + 4);
+    if (header->kind == FRY_WIRE_LOT)
+        return unpack_lot(from, bytes, header);
+    if (from[1] != 0 || bytes != joint_bytes(header->kind) || (!has_number && header->number != 0))
+        return false;
+    if (header->kind == FRY_WIRE_GO)
+        header->offset = fry_wire_get64(from + 8);
+    else if (bytes > CONTROL_BYTES)
+        header->op = fry_wire_get64(from + 8);
+    if (header->kind == FRY_WIRE_PAIR)
+        memcpy(header->token, from + 16, FRY_PAIR_TOKEN_BYTES);
+    return true;
+}
+
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
@@ -238,8 +325,11 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         return unpack_message(from, bytes, header);
     if (header->kind == FRY_WIRE_BUNDLE)
         return unpack_bundle(from, bytes, header);
-    if (header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS)
+    if ((header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS) ||
+        header->kind == FRY_WIRE_OFFER)
         return unpack_view(from, bytes, header);
+    if (header->kind >= FRY_WIRE_LOT && header->kind < FRY_WIRE_KINDS)
+        return unpack_joint(from, bytes, header);
     if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
         return false;
     switch (header->kind) {

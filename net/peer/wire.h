@@ -17,7 +17,8 @@
  *  40  first acked
  *  44  (POISON: fault)
  *
- * FAREWELL is its kind and seven zero bytes. HELD is like PULLED, but comes without a token.
+ * FAREWELL is its kind and seven zero bytes. HELD is like PULLED, but comes without a token; its
+ * second byte is 1 if the message can join a lot: net/peer/joint.c.
  *
  * WANT and PIECE name a piece of a launch's bytes, and PIECE comes with them:
  *
@@ -35,6 +36,19 @@
  *  12                                         place, FRY_PLACE_BYTES
  *
  * HIDE is its kind, seven zero bytes, and the generation (64 bit); HIDDEN has no more than that.
+ *
+ * OFFER has what VIEW has. LOT, GO, BUSY and NUDGE name a lot by its number; LOT is followed by
+ * runs of launches, each slot, number (32 bit), count (8 bit), and whether the leader sends them (8
+ * bit). PAIR, UNPAIR and UNPAIRED name a pair by its generation. ALONE is its kind and seven zero
+ * bytes.
+ *
+ *      LOT            GO              BUSY, NUDGE    PAIR               UNPAIR, UNPAIRED
+ *   0  kind           kind            kind           kind               kind
+ *   1  runs           0               0              0                  0
+ *   2  0, 16 bit      0, 16 bit       0, 16 bit      0, 16 bit          0, 16 bit
+ *   4  number         number          number         version            0
+ *   8  runs           which, 64 bit                  generation, 64 bit generation, 64 bit
+ *  16                                                token
  *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
@@ -63,6 +77,7 @@
 #ifndef FRY_NET_PEER_WIRE_H
 #define FRY_NET_PEER_WIRE_H
 
+#include "net/pairs.h"
 #include "net/peer/peer.h"
 
 #include <endian.h>
@@ -81,6 +96,8 @@
 #define FRY_WIRE_SERIES_BYTES 32
 #define FRY_WIRE_SERIES_MAX 64
 #define FRY_WIRE_SERIES_COUNT_MAX UINT16_MAX /* messages */
+#define FRY_WIRE_JOINT_BYTES 10
+#define FRY_WIRE_JOINTS_MAX ((FRY_WIRE_BODY_BYTES_MAX - 8) / FRY_WIRE_JOINT_BYTES)
 #define FRY_WIRE_TABLE_BYTES_MAX (FRY_WIRE_SERIES_MAX * FRY_WIRE_SERIES_BYTES)
 
 /* Kinds of headers; never 0, so that zeroes are no header. */
@@ -107,6 +124,16 @@ typedef enum fry_wire_kind {
     FRY_WIRE_HOLDS,  /* they were still offered when it was said that all were read */
     FRY_WIRE_HIDE,   /* asks to close memory that was shown, as it is to be freed */
     FRY_WIRE_HIDDEN, /* it is closed */
+    /* Only where both ends have the same transport for pairs: fry_connection_session.has_pairs. */
+    FRY_WIRE_OFFER,    /* the receive of a HELD launch is ready to join a lot */
+    FRY_WIRE_LOT,      /* launches to be joined */
+    FRY_WIRE_GO,       /* these of them are */
+    FRY_WIRE_BUSY,     /* none of them is, now */
+    FRY_WIRE_NUDGE,    /* after BUSY: it can be tried again */
+    FRY_WIRE_PAIR,     /* to make a pair with that token */
+    FRY_WIRE_UNPAIR,   /* to end it */
+    FRY_WIRE_UNPAIRED, /* it is ended here */
+    FRY_WIRE_ALONE,    /* there will be no pair */
     FRY_WIRE_KINDS,
 } fry_wire_kind;
 
@@ -115,6 +142,13 @@ typedef struct fry_wire_run {
     uint32_t first;
     uint32_t count; /* 0: none; at most FRY_WIRE_RUN_COUNT_MAX */
 } fry_wire_run;
+
+/* Launches of a lot, one after the other. */
+typedef struct fry_wire_joint {
+    uint32_t slot, number; /* of the first */
+    uint32_t count;        /* 1 to 255 */
+    bool is_send;          /* sent by the leader */
+} fry_wire_joint;
 
 /* A series: equal messages of a BUNDLE. */
 typedef struct fry_wire_series {
@@ -134,13 +168,18 @@ typedef struct fry_wire_header {
     ferry_tag tag;
     uint64_t op;
     uint64_t size_bytes;
-    fry_wire_run acked;    /* with messages */
-    uint64_t offset;       /* WANT, PIECE: of the piece */
-    bool is_yes;           /* SHOW: there is a place. VIEWED: all bytes were read */
-    fry_place place;       /* SHOW */
+    fry_wire_run acked; /* with messages */
+    uint64_t offset;    /* WANT, PIECE: of the piece. GO: which ones, the first in bit 0 */
+    bool is_yes;        /* SHOW: there is a place. VIEWED: all bytes were read. HELD: it can join
+                           a lot */
+    union {
+        fry_place place;                           /* SHOW */
+        uint8_t token[FRY_PAIR_TOKEN_BYTES];       /* PAIR */
+        fry_wire_joint joint[FRY_WIRE_JOINTS_MAX]; /* LOT */
+    };
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
-    uint32_t run_count;    /* ACK */
+    uint32_t run_count;    /* ACK, LOT */
     fry_wire_run runs[FRY_WIRE_RUNS_MAX];
     fry_fault fault; /* POISON, RECALL, NACK */
 } fry_wire_header;

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joint messages. The test is both engines and both GPUs: a lot that was launched at one end stands
+ * there until the other end has launched the same one, and each GPU does its lots in order.
+ */
+#include "net/peer/joint.h"
+#include "tests/support/effort.h"
+#include "tests/unit/piece_pair.h"
+
+TestSuite(net_peer_joint, .timeout = 60);
+
+enum { SIZE = 2000, LOTS = 1000, MOST = 64, FEW = 12 };
+
+typedef struct gpu {
+    fry_joint_lot *lots[LOTS]; /* launched, in order */
+    size_t launched, done, landed;
+    uint32_t slots_used, slots; /* of admission, this pair's */
+    bool is_waiting;            /* it was not admitted */
+    int wanted, heard[FRY_PAIR_WORDS];
+    fry_pair_note note;
+} gpu;
+
+static gpu gpus[2];
+static fry_joint_lot pool[2 * LOTS];
+static size_t pool_count;
+static int held[PAIR_OPS];
+static bool makes_later; /* pairs are made when the test says so */
+
+static int end_of(const fry_peer *peer)
+{
+    return (int)((pair_end *)fry_peer_arg(peer) - the_pair.ends);
+}
+
+static int *held_of(const fry_message *message)
+{
+    return &held[(const pair_op *)(const void *)message - the_pair.ops];
+}
+
+static void make_pair(void)
+{
+    fry_peer_pair_ready(the_pair.ends[1].peer, true, NULL);
+    fry_peer_pair_ready(the_pair.ends[0].peer, true, NULL);
+}
+
+static void on_wants_pair(void *turn, fry_peer *peer)
+{
+    int end = end_of(peer);
+    cr_assert_eq(end, 0, "the lower rank leads");
+    gpus[end].wanted++;
+    fry_pair_note note = {.generation = 7, .version = 22803};
+    memset(note.token, 0x5a, sizeof note.token);
+    fry_peer_pair_say(peer, FRY_PAIR_MAKE, &note, turn);
+}
+
+static void on_pair_heard(void *turn, fry_peer *peer, fry_pair_word word, const fry_pair_note *note)
+{
+    (void)turn;
+    gpu *at = &gpus[end_of(peer)];
+    at->heard[word]++;
+    at->note = *note;
+    if (word == FRY_PAIR_MAKE && !makes_later)
+        make_pair();
+}
+
+static bool on_admit(void *turn, fry_peer *peer)
+{
+    (void)turn;
+    gpu *at = &gpus[end_of(peer)];
+    at->is_waiting = at->slots_used == at->slots;
+    at->slots_used += !at->is_waiting;
+    return !at->is_waiting;
+}
+
+static void on_dismiss(void *turn, fry_peer *peer)
+{
+    (void)turn;
+    cr_assert_gt(gpus[end_of(peer)].slots_used--, 0);
+}
+
+static void on_hold(void *turn, fry_message *message)
+{
+    (void)turn;
+    cr_assert_eq((*held_of(message))++, 0);
+    cr_assert_eq(((pair_op *)message)->quiet, 0);
+}
+
+static void on_release(void *turn, fry_message *message)
+{
+    (void)turn;
+    cr_assert_eq((*held_of(message))--, 1);
+}
+
+static void on_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot)
+{
+    (void)turn;
+    gpu *at = &gpus[end_of(peer)];
+    cr_assert_gt(lot->count, 0);
+    cr_assert_lt(at->launched, LOTS);
+    fry_joint_lot *copy = &pool[pool_count++];
+    *copy = *lot;
+    at->lots[at->launched++] = copy;
+}
+
+static pair *joint_init(void)
+{
+    static fry_peer_events events;
+    pair *p = pieces_init();
+    events = *p->options.events;
+    events.wants_pair = on_wants_pair;
+    events.pair_heard = on_pair_heard;
+    events.admit = on_admit;
+    events.dismiss = on_dismiss;
+    events.hold = on_hold;
+    events.release = on_release;
+    events.launch = on_launch;
+    p->options.events = &events;
+    p->session.has_pairs = true;
+    memset(gpus, 0, sizeof gpus);
+    memset(held, 0, sizeof held);
+    gpus[0].slots = gpus[1].slots = UINT32_MAX;
+    pool_count = 0;
+    makes_later = false;
+    return p;
+}
+
+/* ---- the GPUs ---- */
+
+static void move(const fry_joint_item *from, const fry_joint_item *to)
+{
+    pair_op *src = (pair_op *)from->message, *dst = (pair_op *)to->message;
+    cr_assert(from->is_send && !to->is_send);
+    cr_assert_eq(from->slot, to->slot);
+    cr_assert_eq(from->number, to->number);
+    cr_assert_eq(src->message.size_bytes, dst->message.size_bytes);
+    cr_assert(*held_of(&src->message) == 1 && *held_of(&dst->message) == 1);
+    memcpy(dst->bytes, src->bytes, src->message.size_bytes);
+}
+
+/* The next lot that both have launched. */
+static bool do_next(void)
+{
+    gpu *a = &gpus[0], *b = &gpus[1];
+    if (a->done == a->launched || b->done == b->launched)
+        return false;
+    const fry_joint_lot *left = a->lots[a->done++], *right = b->lots[b->done++];
+    cr_assert_eq(left->number, right->number);
+    cr_assert_eq(left->count, right->count);
+    for (uint32_t i = 0; i < left->count; i++) {
+        bool is_sent = left->items[i].is_send;
+        move(is_sent ? &left->items[i] : &right->items[i],
+             is_sent ? &right->items[i] : &left->items[i]);
+    }
+    return true;
+}
+
+/* The end sees that its next lot is over. */
+static bool land_next(pair *p, int end)
+{
+    gpu *at = &gpus[end];
+    if (at->landed == at->done)
+        return false;
+    const fry_joint_lot *lot = at->lots[at->landed++];
+    at->slots_used--;
+    for (uint32_t i = 0; i < lot->count; i++)
+        on_release(NULL, lot->items[i].message);
+    fry_peer_joint_landed(p->ends[end].peer, lot->number, true, NULL);
+    if (at->is_waiting && at->slots_used < at->slots) {
+        at->is_waiting = false;
+        fry_peer_joint_go_on(p->ends[end].peer, NULL);
+    }
+    return true;
+}
+
+static bool land_all(pair *p)
+{
+    bool has_some = false;
+    while (do_next())
+        has_some = true;
+    for (int end = 0; end < 2; end++) {
+        while (land_next(p, end))
+            has_some = true;
+    }
+    return has_some;
+}
+
+static void run_all(pair *p)
+{
+    do {
+        run(p);
+    } while (land_all(p));
+    for (int end = 0; end < 2; end++)
+        cr_expect_eq(gpus[end].launched, gpus[end].landed, "a lot stands alone");
+}
+
+static void joint_end(pair **p)
+{
+    pieces_end(p);
+    for (size_t i = 0; i < PAIR_OPS; i++)
+        cr_assert_eq(held[i], 0);
+    cr_assert_eq(gpus[0].slots_used, 0);
+    cr_assert_eq(gpus[1].slots_used, 0);
+}
+
+#define JOINT_INIT(p_) OWNED(joint_end) pair *p_ = joint_init()
+#define JOINT(p_) OWNED(joint_end) pair *p_ = pair_open(joint_init())
+
+static pair_op *enter_one(pair *p, int end, bool is_send, ferry_tag tag)
+{
+    pair_op *op = pair_enter(p, end, is_send, tag, SIZE);
+    if (op == NULL) /* too many are open */
+        return NULL;
+    op->message.is_staged = op->message.may_join = true;
+    op->message.memory = NULL;
+    return op;
+}
+
+static pair_op *begin_one(pair *p, int end, bool is_send, ferry_tag tag)
+{
+    pair_op *op = enter_one(p, end, is_send, tag);
+    fry_peer_ready(&op->message, NULL);
+    return op;
+}
+
+static void expect_joint(const pair_op *send, const pair_op *receive)
+{
+    expect_met(send, receive);
+    cr_expect(send->message.was_joint && receive->message.was_joint);
+}
+
+/* ---- as it should be ---- */
+
+Test(net_peer_joint, every_order_and_wire)
+{
+    for (unsigned round = 0; round < 16; round++) {
+        JOINT_INIT(p);
+        p->wire_options.seed = round / 4;
+        p->wire_options.is_late = round >= 4;
+        p->wire_options.reorder = round >= 8 ? 5 : 0;
+        pair_open(p);
+        pair_op *sends[FEW], *receives[FEW];
+        for (size_t i = 0; i < FEW; i++) {
+            int from = i % 3 == 0;
+            if (round % 2 == 0)
+                receives[i] = begin_one(p, !from, false, i);
+            sends[i] = begin_one(p, from, true, i);
+            if (round % 2 != 0)
+                receives[i] = begin_one(p, !from, false, i);
+        }
+        run_all(p);
+        for (size_t i = 0; i < FEW; i++)
+            expect_joint(sends[i], receives[i]);
+        cr_expect_eq(chunk_count, 0, "none came in pieces");
+        cr_expect_eq(gpus[0].wanted, 1);
+        cr_expect_eq(gpus[1].heard[FRY_PAIR_MAKE], 1);
+        cr_expect(gpus[1].note.generation == 7 && gpus[1].note.version == 22803);
+        cr_expect_eq(gpus[1].note.token[FRY_PAIR_TOKEN_BYTES - 1], 0x5a);
+    }
+}
+
+/* What is ready at once goes at once, both ways. */
+Test(net_peer_joint, many_go_in_few_lots)
+{
+    JOINT(p);
+    makes_later = true;
+    pair_op *sends[100], *receives[100];
+    for (size_t i = 0; i < 100; i++) {
+        receives[i] = begin_one(p, i < 50, false, i);
+        sends[i] = begin_one(p, i >= 50, true, i);
+    }
+    run_all(p);
+    cr_expect_eq(gpus[0].launched, 0);
+    make_pair();
+    run_all(p);
+    for (size_t i = 0; i < 100; i++)
+        expect_joint(sends[i], receives[i]);
+    cr_expect_leq(gpus[0].launched, 2);
+}
+
+/* A large one does not wait for small ones, nor they for it. */
+Test(net_peer_joint, sizes_have_lots_of_their_own)
+{
+    JOINT(p);
+    makes_later = true;
+    pair_op *small[2], *large[2];
+    for (int end = 0; end < 2; end++) {
+        small[end] = begin_one(p, end, end == 0, 1);
+        large[end] = enter_one(p, end, end == 0, 2);
+        large[end]->message.size_bytes = FRY_JOINT_SMALL_BYTES + 1;
+        fry_peer_ready(&large[end]->message, NULL);
+    }
+    run(p);
+    make_pair();
+    run(p);
+    cr_expect_eq(gpus[0].launched, 2);
+    for (int end = 0; end < 2; end++) {
+        large[end]->message.size_bytes = SIZE;
+        cr_expect(gpus[end].lots[0]->count == 1 && gpus[end].lots[1]->count == 1);
+    }
+    run_all(p);
+    expect_joint(small[0], small[1]);
+    expect_joint(large[0], large[1]);
+}
+
+/* ---- another way ---- */
+
+Test(net_peer_joint, in_pieces_where_one_cannot)
+{
+    for (int which = 0; which < 3; which++) {
+        JOINT_INIT(p);
+        p->session.has_pairs = which != 2;
+        pair_open(p);
+        pair_op *send = enter_one(p, 0, true, 1), *receive = enter_one(p, 1, false, 1);
+        send->message.may_join = which != 0;
+        receive->message.may_join = which != 1;
+        fry_peer_ready(&send->message, NULL);
+        fry_peer_ready(&receive->message, NULL);
+        run_all(p);
+        expect_met(send, receive);
+        cr_expect(!send->message.was_joint && chunk_count > 0);
+        cr_expect_eq(gpus[0].wanted, 0);
+    }
+}
+
+/* One end finds that it can make no pair, at any time. */
+Test(net_peer_joint, in_pieces_without_a_pair)
+{
+    for (unsigned round = 0; round < 32; round++) {
+        JOINT_INIT(p);
+        p->wire_options.seed = round / 8;
+        p->wire_options.is_late = round >= 8;
+        pair_open(p);
+        makes_later = true;
+        pair_op *sends[FEW], *receives[FEW];
+        for (size_t i = 0; i < FEW; i++) {
+            sends[i] = begin_one(p, i % 2 == 0, true, i);
+            receives[i] = begin_one(p, i % 2 != 0, false, i);
+            if (round % 4 == i % 4)
+                pair_turn(p, (int)(i / 4 % 2));
+            if (i == FEW / 2)
+                fry_peer_pair_off(p->ends[round / 4 % 2].peer, NULL);
+        }
+        run_all(p);
+        for (size_t i = 0; i < FEW; i++) {
+            expect_met(sends[i], receives[i]);
+            cr_expect_not(sends[i]->message.was_joint);
+        }
+    }
+}
+
+/* ---- admission ---- */
+
+/* The follower is busy with something else: the leader takes its lot back, and holds nothing. */
+Test(net_peer_joint, a_busy_end_is_asked_again)
+{
+    JOINT(p);
+    gpus[1].slots = 0;
+    pair_op *sends[FEW], *receives[FEW];
+    for (size_t i = 0; i < FEW; i++) {
+        sends[i] = begin_one(p, i % 2 == 0, true, i);
+        receives[i] = begin_one(p, i % 2 != 0, false, i);
+    }
+    run_all(p);
+    cr_expect(gpus[0].launched == 0 && gpus[0].slots_used == 0 && gpus[1].is_waiting);
+    gpus[1].slots = 1;
+    gpus[1].is_waiting = false;
+    fry_peer_joint_go_on(p->ends[1].peer, NULL);
+    run_all(p);
+    for (size_t i = 0; i < FEW; i++)
+        expect_joint(sends[i], receives[i]);
+}
+
+Test(net_peer_joint, a_busy_leader_waits_for_itself)
+{
+    JOINT(p);
+    gpus[0].slots = 0;
+    pair_op *send = begin_one(p, 0, true, 1), *receive = begin_one(p, 1, false, 1);
+    run_all(p);
+    cr_expect(gpus[0].is_waiting && gpus[1].slots_used == 0);
+    gpus[0].slots = 1;
+    gpus[0].is_waiting = false;
+    fry_peer_joint_go_on(p->ends[0].peer, NULL);
+    run_all(p);
+    expect_joint(send, receive);
+}
+
+/* ---- withdrawn ---- */
+
+/* A lot that both ends have agreed on goes, with what was withdrawn since. */
+Test(net_peer_joint, what_is_agreed_goes)
+{
+    for (int which = 0; which < 2; which++) {
+        JOINT(p);
+        pair_op *send = begin_one(p, 0, true, 1), *receive = begin_one(p, 1, false, 1);
+        run(p);
+        cr_assert_eq(gpus[0].launched, 1);
+        cancel(which == 0 ? send : receive);
+        run(p);
+        cr_expect_eq(held[0] + held[1], 2, "both are kept");
+        cr_expect(do_next());
+        run_all(p);
+        const pair_op *other = which == 0 ? receive : send;
+        cr_expect_eq(other->resolved, 1);
+        cr_expect_neq(other->status, FERRY_OK);
+        pair_op *next = begin_one(p, 1, true, 2), *to = begin_one(p, 0, false, 2);
+        run_all(p);
+        expect_joint(next, to);
+    }
+}
+
+/* Steps of the random run. */
+static void some_step(pair *p, unsigned *seed)
+{
+    switch (rand_r(seed) % 8) {
+    case 0:
+    case 1:
+    case 2:
+        pair_turn(p, rand_r(seed) % 2);
+        break;
+    case 3:
+        (void)do_next();
+        break;
+    case 4:
+    case 5:
+        (void)land_next(p, rand_r(seed) % 2);
+        break;
+    default:
+        (void)answer_all();
+    }
+}
+
+/* At any time something is withdrawn, a slot comes or goes, or the pair is not to be. */
+Test(net_peer_joint, any_step_at_any_time)
+{
+    enum { PAIRS = 60 };
+    for (unsigned seed_ = 1; seed_ <= SEEDS_OF(400); seed_++) {
+        unsigned seed = seed_;
+        JOINT_INIT(p);
+        p->wire_options.seed = seed_;
+        p->wire_options.is_late = seed_ % 2 == 0;
+        p->wire_options.reorder = seed_ % 4 == 0 ? 5 : 0;
+        p->session.unexpected_max = seed_ % 3 == 0 ? 16 : 512;
+        p->options.unexpected_max = p->session.unexpected_max;
+        p->options.piece_bytes = SIZE;
+        pair_open(p);
+        bool goes_off = seed_ % 5 == 0;
+        gpus[0].slots = 1 + seed_ % 3;
+        gpus[1].slots = 1 + seed_ / 3 % 3;
+        pair_op *ops[2 * PAIRS];
+        size_t count = 0;
+        while (count < 2 * PAIRS) {
+            size_t i = count / 2;
+            bool is_send = (rand_r(&seed) % 2 == 0) == (count % 2 == 0);
+            if (count % 2 != 0)
+                is_send = !ops[count - 1]->message.is_send;
+            int end = (i % 2 == 0) == is_send;
+            pair_op *op = enter_one(p, end, is_send, i % 7);
+            if (op != NULL) {
+                fry_peer_ready(&op->message, NULL);
+                ops[count++] = op;
+            }
+            for (int steps = rand_r(&seed) % 6; steps > 0; steps--)
+                some_step(p, &seed);
+            pair_op *victim = ops[(unsigned)rand_r(&seed) % count];
+            if (rand_r(&seed) % 8 == 0 && victim->resolved == 0 && victim->quiet == 0) {
+                victim->resolved = 1;
+                victim->status = FERRY_E_CANCELLED;
+                cancel(victim);
+            }
+            if (goes_off && count == PAIRS)
+                fry_peer_pair_off(p->ends[seed_ % 2].peer, NULL);
+        }
+        run_all(p);
+        for (size_t i = 0; i < 2 * PAIRS; i++) {
+            cr_assert_eq(ops[i]->resolved, 1, "seed %u, op %zu", seed_, i);
+            cr_assert_eq(ops[i]->quiet, 1, "seed %u, op %zu", seed_, i);
+        }
+        for (size_t i = 0; i < PAIRS; i++) {
+            const pair_op *a = ops[2 * i], *b = ops[2 * i + 1];
+            const pair_op *receive = a->message.is_send ? b : a;
+            if (receive->status == FERRY_OK)
+                expect_bytes(a, b);
+        }
+    }
+}
+
+/* ---- the connection's end ---- */
+
+/* What is only proposed is let go, and what goes is the engine's. */
+Test(net_peer_joint, an_end_in_between)
+{
+    for (int steps = 0; steps < 12; steps++) {
+        for (int which = 0; which < 2; which++) {
+            JOINT(p);
+            (void)begin_one(p, 0, true, 1);
+            (void)begin_one(p, 1, false, 1);
+            (void)begin_one(p, 1, true, 2);
+            (void)begin_one(p, 0, false, 2);
+            for (int i = 0; i < steps; i++)
+                pair_turn(p, i % 2);
+            pair_detach(p, which, FERRY_E_PEER);
+            pair_detach(p, !which, FERRY_E_PEER);
+            for (int end = 0; end < 2; end++) {
+                gpu *at = &gpus[end];
+                at->done = at->launched;
+                while (land_next(p, end))
+                    ;
+            }
+        }
+    }
+}
+
+Test(net_peer_joint, a_leaving_end_waits_for_lots)
+{
+    JOINT(p);
+    pair_op *send = begin_one(p, 0, true, 1), *receive = begin_one(p, 1, false, 1);
+    run(p);
+    cr_assert_eq(gpus[1].launched, 1);
+    cr_expect_not(fry_peer_part(p->ends[1].peer, NULL));
+    run_all(p);
+    cr_expect_gt(p->ends[1].parted, 0);
+    expect_joint(send, receive);
+    (void)fry_peer_part(p->ends[1].peer, NULL);
+    run_all(p);
+    cr_expect(fry_peer_part(p->ends[1].peer, NULL));
+}
+
+/* ---- who breaks the rules ---- */
+
+static void expect_broken(const fry_wire_header *header, int end)
+{
+    JOINT(p);
+    makes_later = true;
+    (void)begin_one(p, 0, true, 1);
+    (void)begin_one(p, 1, false, 1);
+    (void)begin_one(p, 1, true, 2);
+    (void)begin_one(p, 0, false, 2);
+    run(p);
+    inject(p, end, header, 0, false);
+    cr_expect_eq(p->ends[end].failed, 1, "kind %d", header->kind);
+    cr_expect_not_null(strstr(p->ends[end].failure.message, "broke"), "%s",
+                       p->ends[end].failure.message);
+}
+
+Test(net_peer_joint, who_breaks_the_rules)
+{
+    static const fry_wire_header for_leader[] = {
+        {.kind = FRY_WIRE_LOT, .run_count = 1, .joint = {{0, 0, 1, false}}},
+        {.kind = FRY_WIRE_PAIR, .op = 1},
+        {.kind = FRY_WIRE_GO, .number = 0, .offset = 1},
+        {.kind = FRY_WIRE_BUSY, .number = 0},
+        {.kind = FRY_WIRE_NUDGE, .number = 0},
+        {.kind = FRY_WIRE_OFFER, .slot = 0, .number = 0}, /* twice */
+        {.kind = FRY_WIRE_OFFER, .slot = 9, .number = 0},
+        {.kind = FRY_WIRE_OFFER, .slot = 0, .number = 1},
+    };
+    static const fry_wire_header for_follower[] = {
+        {.kind = FRY_WIRE_OFFER, .slot = 0, .number = 0},
+        {.kind = FRY_WIRE_GO, .number = 0},
+        {.kind = FRY_WIRE_BUSY, .number = 0},
+        {.kind = FRY_WIRE_NUDGE, .number = 0},
+        {.kind = FRY_WIRE_LOT, .number = 9, .run_count = 1, .joint = {{0, 0, 1, true}}},
+        {.kind = FRY_WIRE_LOT, .run_count = 1, .joint = {{512, 0, 1, true}}},
+        {.kind = FRY_WIRE_LOT, .run_count = 1, .joint = {{500, 0, 20, true}}},
+        {.kind = FRY_WIRE_LOT, .run_count = 1, .joint = {{1, 0, 1, false}}},
+        {.kind = FRY_WIRE_LOT, .run_count = 1, .joint = {{0, 0, 65, true}}},
+        {.kind = FRY_WIRE_LOT, .run_count = 2, .joint = {{0, 0, 60, true}, {100, 0, 5, true}}},
+    };
+    for (size_t i = 0; i < sizeof for_leader / sizeof for_leader[0]; i++)
+        expect_broken(&for_leader[i], 0);
+    for (size_t i = 0; i < sizeof for_follower / sizeof for_follower[0]; i++)
+        expect_broken(&for_follower[i], 1);
+}
+
+/* It names launches that have no such message here, or one twice: these do not go. */
+Test(net_peer_joint, a_lot_of_what_is_not_there)
+{
+    JOINT(p);
+    makes_later = true;
+    pair_op *receive = begin_one(p, 1, false, 1);
+    (void)begin_one(p, 0, true, 1);
+    run(p);
+    fry_peer_pair_ready(p->ends[1].peer, true, NULL);
+    const fry_wire_header header = {.kind = FRY_WIRE_LOT,
+                                    .run_count = 3,
+                                    .joint = {{0, 0, 1, true}, {0, 0, 1, true}, {7, 7, 3, true}}};
+    inject(p, 1, &header, 0, false);
+    cr_expect_eq(p->ends[1].failed, 0);
+    cr_assert_eq(gpus[1].launched, 1);
+    cr_expect_eq(gpus[1].lots[0]->count, 1);
+    cr_expect_eq(gpus[1].lots[0]->items[0].message, &receive->message);
+    gpus[1].done = 1;
+    cancel(receive);
+    while (land_next(p, 1))
+        ;
+}
