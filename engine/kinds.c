@@ -12,6 +12,7 @@
 #include "engine/graph/promise.h"
 #include "engine/graph/refused_mark.h"
 #include "engine/messages/message.h"
+#include "engine/messages/pairing.h"
 #include "engine/messages/stage.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
@@ -23,5 +24,5 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_BATCH] = &fry_kind_batch,   [FERRY_OP_EVENT] = &fry_kind_event,
     [FERRY_OP_SEND] = &fry_kind_send,     [FERRY_OP_RECV] = &fry_kind_recv,
     [FRY_OP_JOIN] = &fry_kind_join,       [FRY_OP_MARK] = &fry_kind_mark,
-    [FRY_OP_STAGE] = &fry_kind_stage,
+    [FRY_OP_STAGE] = &fry_kind_stage,     [FRY_OP_LOT] = &fry_kind_lot,
 };

@@ -124,7 +124,7 @@ static fry_refusal check_join(const ferry_group_options *options)
         return FRY_REFUSED_JOIN_MESSAGES;
     if (options->window_bytes > FRY_HELLO_WINDOW_BYTES_MAX)
         return FRY_REFUSED_JOIN_WINDOW;
-    if ((unsigned)options->gpu_way > FERRY_GPU_WAY_IPC)
+    if ((unsigned)options->gpu_way > FERRY_GPU_WAY_NCCL)
         return FRY_REFUSED_JOIN_GPU_WAY;
     return FRY_TAKEN;
 }
@@ -392,6 +392,7 @@ ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry
     (void)pthread_mutex_lock(lock);
     ferry_member_info found = group->news[rank].info;
     (void)pthread_mutex_unlock(lock);
+    found.nccl_bytes = fry_load_relaxed(&group->routes[rank].nccl_bytes);
     found.ipc_bytes = fry_load_relaxed(&group->routes[rank].ipc_bytes);
     found.staged_bytes = fry_load_relaxed(&group->routes[rank].staged_bytes);
     return fry_struct_hand_out(info, &found, sizeof found);

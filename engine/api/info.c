@@ -6,6 +6,7 @@
 #include "engine/graph/lane.h"
 #include "engine/ground/ground.h"
 #include "gpu/backend.h"
+#include "net/pairs.h"
 #include "net/ucx/library.h"
 
 #include <ferry/info.h>
@@ -53,6 +54,11 @@ static ferry_backend_info find_backend(const char *name)
         info.is_here = fry_ucx_load(&info.reason) == FERRY_OK;
         return info;
     }
+    if (strcmp(name, "nccl") == 0) {
+        const fry_pairs_ops *pairs = fry_pairs_find(name, &info.reason);
+        info.is_here = pairs != NULL && pairs->probe(&info.reason) != 0;
+        return info;
+    }
     const fry_backend_ops *ops = fry_backend_find(name, &info.reason);
     if (ops != NULL)
         info.device_count = ops->probe(&info.reason);
@@ -65,7 +71,7 @@ ferry_backend_info ferry_backend_at(size_t index)
     const ferry_backend_info backends[] = {
         {"host", true, "devices in the memory of this process, copied by worker threads", 0},
         {"cuda", false, NULL, 0},
-        {"nccl", false, "this version of ferry does not support NCCL", 0},
+        {"nccl", false, NULL, 0},
         {"ucx", false, NULL, 0},
         {"libev", true, "engines can be attached to the user's libev loop", 0},
         {"nvtx", fry_nvtx_is_built,

@@ -16,6 +16,7 @@
 #include "engine/loop/late.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/message.h"
+#include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 
 static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
@@ -77,7 +78,10 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->message.is_send = node->kind == FERRY_OP_SEND;
     transfer->message.may_view = transfer->message.is_staged && !transfer->message.is_send &&
                                  span->buffer->device->device->ops->memory_open_shared != NULL;
+    transfer->message.may_join =
+        transfer->message.is_staged && fry_pairing_takes(route, span->buffer->device);
     if (transfer->message.is_staged) {
+        transfer->is_in_lot = false;
         transfer->landed = (fry_landed){0};
         transfer->ahead = NULL;
     }

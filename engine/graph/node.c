@@ -213,7 +213,7 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         fry_pool_give(&engine->nodes, &context->nodes, node);
         return;
     }
-    if (node->kind == FRY_OP_STAGE)
+    if (node->kind == FRY_OP_STAGE || node->kind == FRY_OP_LOT)
         return;
     if (node->kind == FRY_OP_JOIN) {
         fry_pool_give(&engine->joins, &context->joins, node);

@@ -36,6 +36,7 @@ enum {
     FRY_OP_JOIN = FERRY_OP_RECV + 1, /* stands for others: join.h */
     FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
     FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                      /* messages launched together: pairing.c */
     FRY_OP_KINDS,
 };
 
@@ -301,7 +302,7 @@ _Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
 /* The ferry_op_kind that users see. */
 static inline uint8_t fry_node_shown_kind(const fry_node *node)
 {
-    return node->kind == FRY_OP_STAGE ? FERRY_OP_COPY : node->kind;
+    return node->kind == FRY_OP_STAGE || node->kind == FRY_OP_LOT ? FERRY_OP_COPY : node->kind;
 }
 
 static inline fry_node *fry_node_of(const ferry_future *future)

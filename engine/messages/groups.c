@@ -39,6 +39,7 @@
 #include "engine/messages/errand.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
+#include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "net/group/members.h"
 
@@ -266,6 +267,7 @@ static void init_route(ferry_group *group, uint32_t rank)
     const ferry_group_options *options = &group->options;
     fry_route *route = &group->routes[rank];
     route->group = group;
+    route->can_pair = group->options.gpu_way == FERRY_GPU_WAY_NCCL && fry_pairings_are_here();
     route->rank = rank;
     route->peer_options = (fry_peer_options){.memory = &group->engine->memory,
                                              .log = &group->engine->log,
@@ -351,18 +353,20 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     const ferry_group_options *options = &group->options;
     char endpoint[FRY_ENDPOINT_BYTES];
     _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");
-    fry_links_options links = {.reactor = &group->members->reactor,
-                               .network = options->network,
-                               .opener = group->engine->connection_opener,
-                               .job = options->job,
-                               .secret = options->secret,
-                               .secret_bytes = options->secret_bytes,
-                               .lease_ns = options->lease_ns,
-                               .window_messages = options->window_messages,
-                               .unexpected_max = options->unexpected_max,
-                               .window_bytes = options->window_bytes,
-                               .has_views = options->gpu_way != FERRY_GPU_WAY_STAGING,
-                               .registration_cache_bytes = options->registration_cache_bytes};
+    fry_links_options links = {
+        .reactor = &group->members->reactor,
+        .network = options->network,
+        .opener = group->engine->connection_opener,
+        .job = options->job,
+        .secret = options->secret,
+        .secret_bytes = options->secret_bytes,
+        .lease_ns = options->lease_ns,
+        .window_messages = options->window_messages,
+        .unexpected_max = options->unexpected_max,
+        .window_bytes = options->window_bytes,
+        .has_views = options->gpu_way == FERRY_GPU_WAY_ANY || options->gpu_way == FERRY_GPU_WAY_IPC,
+        .has_pairs = options->gpu_way == FERRY_GPU_WAY_NCCL && fry_pairings_are_here(),
+        .registration_cache_bytes = options->registration_cache_bytes};
     ferry_status status =
         fry_links_open(&links, &fry_route_link_events, &group->links, endpoint, error_p);
     if (status != FERRY_OK)

@@ -102,6 +102,7 @@ static fry_members *make(ferry_engine *engine)
     members->engine = engine;
     members->message_events = &fry_transfer_events;
     fry_hiding_init(&members->hiding);
+    TAILQ_INIT(&members->pairings.wanted);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -128,6 +129,7 @@ void fry_members_free(ferry_engine *engine)
     fry_members *members = engine->members;
     if (members == NULL)
         return;
+    fry_pairings_free(&members->pairings);
     fry_stages_free(engine, &members->stages);
     fry_free(&engine->memory, members, sizeof *members);
 }
@@ -227,6 +229,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
         done += poll_routes(turn, members);
     if (fry_unlikely(fry_stages_have_work(turn->engine, &members->stages) || has_job(members)))
         done += fry_stages_run(turn, members) + fry_neighbours_run(turn, members);
+    if (fry_unlikely(fry_pairings_have_work(&members->pairings)))
+        done += fry_pairings_turn(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL)
@@ -236,7 +240,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
 
 size_t fry_members_finish(fry_members *members, bool with_callbacks)
 {
-    size_t done = fry_stages_make(members) + fry_imports_work(&members->stages.imports);
+    size_t done = fry_stages_make(members) + fry_imports_work(&members->stages.imports) +
+                  fry_pairings_work(members);
     if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
         done += fry_memberships_step(members);
@@ -330,7 +335,8 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_stages_have_work(turn->engine, &members->stages) || has_job(members))
+        fry_stages_have_work(turn->engine, &members->stages) || has_job(members) ||
+        fry_pairings_must_not_sleep(&members->pairings))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;
@@ -377,7 +383,8 @@ bool fry_members_are_over(const fry_members *members)
         if (fry_load_relaxed(&group->life) != FRY_GROUP_OVER || group->is_handle_gone)
             return false;
     }
-    return members->orders.first == NULL && members->finishing.first == NULL &&
+    return members->pairings.count == 0 && members->pairings.job.state == FRY_PAIRING_IDLE &&
+           members->orders.first == NULL && members->finishing.first == NULL &&
            fry_load_seq_cst(&members->errands.top) == NULL;
 }
 

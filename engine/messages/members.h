@@ -12,6 +12,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/hidden.h"
 #include "engine/messages/message.h"
+#include "engine/messages/pairing.h"
 #include "engine/messages/stage.h"
 
 typedef struct fry_members fry_members;
@@ -45,6 +46,7 @@ struct fry_members {
     fry_queue asks;
     fry_queue faulted;
     fry_hiding hiding;
+    fry_pairings pairings;
     fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */
 
     /* Hints, and the threads that look: atomic. */

@@ -33,6 +33,7 @@
 #include "engine/messages/hidden.h"
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
+#include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
 #include "net/peer/send.h"
@@ -116,6 +117,20 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
     return done;
 }
 
+void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
+{
+    fry_node *node = transfer->node;
+    if (node == NULL || node->state >= FRY_NODE_RESOLVED)
+        return;
+    fry_fault fault = *from;
+    fault.op = node->future.id;
+    fault.label = node->label;
+    fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
+                                        fault.message[0] != '\0' ? fault.message
+                                                                 : ferry_status_text(fault.status));
+    fry_graph_fail(turn, node, fault.status, error, false);
+}
+
 /* ---- what peers tell ---- */
 
 static void add(uint64_t *sum, size_t size_bytes)
@@ -128,7 +143,10 @@ static void note_way(const fry_transfer *transfer)
 {
     const fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    add(message->was_viewed ? &route->ipc_bytes : &route->staged_bytes, message->size_bytes);
+    add(message->was_joint    ? &route->nccl_bytes
+        : message->was_viewed ? &route->ipc_bytes
+                              : &route->staged_bytes,
+        message->size_bytes);
 }
 
 static void message_resolved(void *arg, fry_message *message, ferry_status status,
@@ -240,6 +258,16 @@ static void message_done(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
+void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer)
+{
+    if (transfer->copies != 0)
+        return;
+    if ((transfer->flags & FRY_TRANSFER_ENDS) != 0)
+        message_quiet(turn, &transfer->message);
+    else if ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0)
+        message_untouched(turn, &transfer->message);
+}
+
 const fry_peer_events fry_transfer_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
@@ -257,6 +285,13 @@ const fry_peer_events fry_transfer_events = {
     .shown = fry_neighbour_shown,
     .hide = fry_neighbour_hide,
     .hidden = fry_hidden_is_closed,
+    .wants_pair = fry_pairing_wanted,
+    .pair_heard = fry_pairing_heard,
+    .admit = fry_pairing_admit,
+    .dismiss = fry_pairing_dismiss,
+    .hold = fry_pairing_hold,
+    .release = fry_pairing_release,
+    .launch = fry_pairing_launch,
     .gone = fry_neighbour_gone,
 };
 
@@ -416,8 +451,10 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
         return;
     if (!is_under_way)
         part(transfer);
-    if (fry_unlikely(transfer->message.is_staged))
+    if (fry_unlikely(transfer->message.is_staged)) {
         fry_ahead_cancel(turn, transfer);
+        fry_pairing_failed(turn, transfer);
+    }
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
         return;
     transfer->flags |= FRY_TRANSFER_RESOLVED;
@@ -433,7 +470,8 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 static void read_ahead(fry_turn *turn, fry_node *node)
 {
     const fry_transfer *transfer = node->op.message.transfer;
-    if (transfer != NULL && (transfer->flags & FRY_TRANSFER_ENTERED) != 0)
+    if (transfer != NULL && (transfer->flags & FRY_TRANSFER_ENTERED) != 0 &&
+        !transfer->message.may_join)
         fry_ahead_begin(turn, node);
 }
 

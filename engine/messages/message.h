@@ -44,6 +44,7 @@ typedef struct fry_transfer {
     fry_link link; /* if FAULTED, like status and fault */
     uint8_t flags;
     uint8_t copies; /* of its pieces, from or to its memory: stage.c */
+    bool is_in_lot; /* staged: launched together with others: pairing.c */
     int32_t status;
     fry_fault fault;
     fry_landed landed;       /* a staged receive */
@@ -62,6 +63,15 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 extern const fry_op_kind fry_kind_send, fry_kind_recv;
 
 extern const fry_peer_events fry_transfer_events;
+
+/* On the loop: fails a message's node, unless it is over, with words of this end's. */
+void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *fault);
+
+/*
+ * One of transfer->copies is over: the peer may be done with the message, or with its memory, and
+ * wait for the last of them.
+ */
+void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer);
 
 /*
  * On the loop, with the baton: fails the nodes whose failure peers have reported. Returns how many.

@@ -5,11 +5,13 @@
 
 #include "engine/graph/turn.h"
 #include "net/connect/link.h"
+#include "net/peer/joint.h"
 
 #include <bsd/sys/queue.h>
 
 typedef struct fry_members fry_members;
 typedef struct fry_route fry_route;
+typedef struct fry_pairing fry_pairing;
 
 /*
  * What is to be done on a route. What its connection needs next is not among it: the link's state
@@ -31,7 +33,10 @@ struct fry_route {
     uint32_t rank;
     fry_peer *peer; /* any thread; NULL: no message with that member yet */
     fry_peer_options peer_options;
-    uint64_t ipc_bytes, staged_bytes; /* atomic, written with the baton: ferry_member_info */
+    bool can_pair;                   /* the group's options say so, and there is the module */
+    const ferry_device *pair_device; /* atomic: of its pairs; NULL: not known yet */
+    uint64_t nccl_bytes, ipc_bytes,
+        staged_bytes; /* atomic, written with the baton: ferry_member_info */
 
     /* Baton. */
     LIST_ENTRY(fry_route) polled; /* is_polled */
@@ -48,7 +53,12 @@ struct fry_route {
     bool is_closing;   /* in stages->closing: its member asks this one: neighbour.c */
     LIST_ENTRY(fry_route) showing, closing;
     uint64_t hide_next, closing_generation;
-    uint32_t asked; /* FRY_DUE_: FAIL (with connection_fault), WANT */
+    uint32_t asked;           /* FRY_DUE_: FAIL (with connection_fault), WANT */
+    fry_pairing *pairing;     /* NULL: none */
+    bool pair_is_wanted;      /* in pairings->wanted */
+    uint64_t pair_generation; /* of the latest, at the leader */
+    fry_pair_note pair_note;  /* pair_is_wanted: what is to be made */
+    TAILQ_ENTRY(fry_route) pair_wanted;
     fry_route *gathered_next;
     fry_link ask_link;
     fry_fault connection_fault;

@@ -183,21 +183,6 @@ static void take_over(fry_stages *stages, size_t count)
 
 /* ---- failing ---- */
 
-/* Fails a message; on the loop. */
-static void fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
-{
-    fry_node *node = transfer->node;
-    if (node == NULL || node->state >= FRY_NODE_RESOLVED)
-        return;
-    fry_fault fault = *from;
-    fault.op = node->future.id;
-    fault.label = node->label;
-    fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
-                                        fault.message[0] != '\0' ? fault.message
-                                                                 : ferry_status_text(fault.status));
-    fry_graph_fail(turn, node, fault.status, error, false);
-}
-
 static void take_small(fry_stages *stages, fry_transfer *transfer)
 {
     TAILQ_REMOVE(&stages->small, transfer, small);
@@ -223,14 +208,14 @@ static size_t fail_waiting(fry_turn *turn, fry_stages *stages, int way, const fr
     size_t done = 0;
     const fry_slice *slice, *last = NULL;
     while ((slice = TAILQ_FIRST(&stages->waiting[way])) != NULL && slice != last) {
-        fail(turn, (fry_transfer *)(void *)slice->message, fault);
+        fry_transfer_fail(turn, (fry_transfer *)(void *)slice->message, fault);
         last = slice;
         done++;
     }
     fry_transfer *transfer;
     while (way == FRY_STAGE_OUT && (transfer = first_small(stages)) != NULL) {
         take_small(stages, transfer);
-        fail(turn, transfer, fault);
+        fry_transfer_fail(turn, transfer, fault);
         done++;
     }
     return done;
@@ -380,24 +365,13 @@ static void copied_small(fry_turn *turn, fry_stages *stages, fry_stage *stage)
     fry_stage_forget(turn, transfer);
 }
 
-/* The peer may be done with the message, or with its memory, and wait for its copies. */
-static void copies_are_over(fry_turn *turn, const fry_members *members, fry_transfer *transfer)
-{
-    if (transfer->copies != 0)
-        return;
-    if ((transfer->flags & FRY_TRANSFER_ENDS) != 0)
-        members->message_events->quiet(turn, &transfer->message);
-    else if ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0)
-        members->message_events->untouched(turn, &transfer->message);
-}
-
 /* The copy ahead of a send is over. A small one that has started meanwhile goes on, and may be gone
  * after that. */
-static void copied_ahead(fry_turn *turn, const fry_members *members, fry_transfer *transfer)
+static void copied_ahead(fry_turn *turn, fry_transfer *transfer)
 {
     const fry_node *node = transfer->node;
     if ((transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0)
-        copies_are_over(turn, members, transfer);
+        fry_transfer_copies_are_over(turn, transfer);
     else if (node != NULL && node->state == FRY_NODE_ISSUED &&
              (transfer->flags & FRY_TRANSFER_RESOLVED) == 0 &&
              fry_stage_is_small(&transfer->message))
@@ -428,21 +402,21 @@ static void copied(fry_turn *turn, fry_members *members, fry_stage *stage)
     if (stage->is_ahead) {
         fry_ahead_copied(stages, stage);
         if (slice == NULL) {
-            copied_ahead(turn, members, transfer);
+            copied_ahead(turn, transfer);
             return;
         }
     }
     if (stage->way == FRY_STAGE_VIEW) {
         copied_view(turn, stages, stage);
-        copies_are_over(turn, members, transfer);
+        fry_transfer_copies_are_over(turn, transfer);
     } else if (stage->is_small) {
         bool has_ended = (transfer->flags & (FRY_TRANSFER_ENDS | FRY_TRANSFER_UNTOUCHED)) != 0;
         copied_small(turn, stages, stage); /* it may be gone after this, if it has not ended */
         if (has_ended)
-            copies_are_over(turn, members, transfer);
+            fry_transfer_copies_are_over(turn, transfer);
     } else if (slice == NULL) {
         fry_chunk_give(stages, stage);
-        copies_are_over(turn, members, transfer);
+        fry_transfer_copies_are_over(turn, transfer);
     } else if (stage->way == FRY_STAGE_OUT) {
         stage->state = FRY_STAGE_HELD;
         fry_peer_served(slice, fry_chunk_bytes(stages, stage), turn);
@@ -707,7 +681,7 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
     if (!is_needed && fry_future_status(&node->future) == FERRY_E_DEPENDENCY)
         return; /* the send fails by itself, of the same */
     fry_fault fault = fry_error_fault(fry_future_root_error(&node->future));
-    fail(turn, transfer, &fault);
+    fry_transfer_fail(turn, transfer, &fault);
 }
 
 /* The copy is over: the end of the turn does the rest. */

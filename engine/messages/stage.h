@@ -55,7 +55,8 @@ void fry_stages_free(ferry_engine *engine, fry_stages *stages);
 /* Whether a send is small enough to be copied to the host before the peer is told it is ready. */
 static inline bool fry_stage_is_small(const fry_message *message)
 {
-    return message->is_staged && message->is_send && message->size_bytes <= FRY_STAGE_SMALL_BYTES;
+    return message->is_staged && message->is_send && !message->may_join &&
+           message->size_bytes <= FRY_STAGE_SMALL_BYTES;
 }
 
 /* Does that with a send that has entered, instead of fry_peer_ready. */

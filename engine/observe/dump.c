@@ -121,7 +121,8 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .is_failing = (node->flags & FRY_NODE_FAILING) != 0,
         .is_cancel_requested = fry_load_relaxed(&node->requested) != 0,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
-        .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0 && node->kind != FRY_OP_STAGE,
+        .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0 && node->kind != FRY_OP_STAGE &&
+                            node->kind != FRY_OP_LOT,
     };
     record->batch = node->batch != NULL ? node->batch->future.id : 0;
     if (record->has_deadline)

@@ -45,6 +45,7 @@ typedef struct ferry_member_info {
      * are 0 */
     uint64_t ipc_bytes;
     uint64_t staged_bytes;
+    uint64_t nccl_bytes; /* and bytes that went over NCCL */
 } ferry_member_info;
 
 #define FERRY_MEMBER_INFO_INIT FERRY_SIZED_INIT(ferry_member_info)
@@ -61,6 +62,7 @@ typedef enum ferry_gpu_way FERRY_INT_ENUM {
     FERRY_GPU_WAY_ANY = 0,
     FERRY_GPU_WAY_STAGING = 1, /* through host memory */
     FERRY_GPU_WAY_IPC = 2,     /* CUDA IPC: a copy from GPU memory to GPU memory */
+    FERRY_GPU_WAY_NCCL = 3,    /* NCCL, which both ends must name: both GPUs launch the transfer */
 } ferry_gpu_way;
 
 /*

@@ -35,6 +35,9 @@
 /* The same of messages that are read where the sender has them, which takes one host. */
 #define FRY_HELLO_VIEWS ((uint8_t)0x40)
 
+/* The same of messages that both ends launch. */
+#define FRY_HELLO_PAIRS ((uint8_t)0x20)
+
 typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */
@@ -73,7 +76,7 @@ typedef struct fry_hello_offer {
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, VIEWS */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, VIEWS, PAIRS */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

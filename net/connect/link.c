@@ -418,6 +418,8 @@ static void describe_own(fry_links *links, const fry_links_options *options)
     own->paths = FRY_HELLO_PATH(FRY_PATH_NET) | FRY_HELLO_PIECES;
     if (options->has_views)
         own->paths |= FRY_HELLO_VIEWS;
+    if (options->has_pairs)
+        own->paths |= FRY_HELLO_PAIRS;
     if (sodium_is_zero(own->host, FRY_MACHINE_BYTES) || !fry_process_can_watch())
         fry_log_line(links->reactor->log, FERRY_LOG_WARNING,
                      "members on this host are reached over the network, because this host can't "

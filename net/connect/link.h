@@ -55,6 +55,7 @@ typedef struct fry_links_options {
     uint64_t window_bytes;
     size_t registration_cache_bytes;
     bool has_views; /* this member takes part in views: net/peer/view.c */
+    bool has_pairs; /* and in joint messages: net/peer/joint.c */
 } fry_links_options;
 
 /*

@@ -159,6 +159,7 @@ static void launch(fry_peer_connection *connection, fry_joint_lot *lot)
     lot->state = FRY_JOINT_GOING;
     uint32_t taken = 0;
     for (uint32_t i = 0; i < lot->count; i++) {
+        lot->items[i].message->was_joint = lot->items[i].is_taken;
         if (lot->items[i].is_taken)
             lot->items[taken++] = lot->items[i];
         else
@@ -633,7 +634,6 @@ static void is_over(fry_peer_connection *connection, const fry_joint_item *item,
 {
     if (!is_live(connection, item))
         return;
-    item->message->was_joint = is_whole;
     if (item->is_send)
         connection->slots[item->slot].join = FRY_JOIN_NOT; /* until it is answered */
     else if (is_whole)
