@@ -164,7 +164,8 @@ typedef struct fry_device_ops {
     /*
      * For other libraries that work on the device in the engine's name. Makes the device's context
      * the current one of the calling thread, which is a module's own and keeps it, and the thread
-     * one that breaks no capture. False: that fails. NULL, like the next two: the backend has no native streams.
+     * one that breaks no capture. False: that fails. NULL, like the next three: the backend has no
+     * native streams.
      */
     bool (*native_enter)(fry_device *device);
 
@@ -173,6 +174,9 @@ typedef struct fry_device_ops {
      * FERRY_OK; FERRY_E_NO_MEMORY, FERRY_E_DEVICE.
      */
     ferry_status (*native_stream_open)(fry_device *device, void **stream_p, fry_fault *fault);
+
+    /* Whether all in it is over; true also if the device fails. Any thread. */
+    bool (*native_stream_is_idle)(fry_device *device, void *stream);
 
     /* Closes it; what is in it goes on. Any thread; may block. */
     void (*native_stream_close)(fry_device *device, void *stream);

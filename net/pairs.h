@@ -51,6 +51,8 @@ typedef struct fry_pair_device {
     bool (*make_current)(void *arg);
     /* A native stream of its own, ahead of the device's others; NULL: *fault says why. */
     void *(*open_stream)(void *arg, fry_fault *fault);
+    /* Whether all that was put into it is over; true if that will never be known. */
+    bool (*is_stream_idle)(void *arg, void *stream);
     void (*close_stream)(void *arg, void *stream);
 } fry_pair_device;
 

@@ -119,6 +119,12 @@ static void *open_stream(void *arg, fry_fault *fault)
     return device->ops->native_stream_open(device, &stream, fault) == FERRY_OK ? stream : NULL;
 }
 
+static bool is_stream_idle(void *arg, void *stream)
+{
+    fry_device *device = arg;
+    return device->ops->native_stream_is_idle(device, stream);
+}
+
 static void close_stream(void *arg, void *stream)
 {
     fry_device *device = arg;
@@ -669,6 +675,7 @@ static fry_pairing *make(ferry_engine *engine, fry_pairings *pairings)
     const fry_pair_device device = {.arg = job->device->device,
                                     .make_current = make_current,
                                     .open_stream = open_stream,
+                                    .is_stream_idle = is_stream_idle,
                                     .close_stream = close_stream};
     fry_pairing *pairing = fry_alloc(&engine->memory, sizeof *pairing, _Alignof(fry_pairing));
     (void)snprintf(pairings->reason, sizeof pairings->reason, "there is no memory, or no thread");

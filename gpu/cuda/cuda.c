@@ -188,6 +188,7 @@ static const fry_device_ops cuda_ops = {
     .memory_close_shared = fry_cuda_memory_close_shared,
     .native_enter = fry_cuda_native_enter,
     .native_stream_open = fry_cuda_native_stream_open,
+    .native_stream_is_idle = fry_cuda_native_stream_is_idle,
     .native_stream_close = fry_cuda_native_stream_close,
     .stream_at = cuda_stream_at,
     .copy_stream = cuda_copy_stream,

@@ -39,6 +39,19 @@ ferry_status fry_cuda_native_stream_open(fry_device *base, void **stream_p, fry_
     return FERRY_OK;
 }
 
+bool fry_cuda_native_stream_is_idle(fry_device *base, void *stream)
+{
+    fry_cuda_device *device = fry_cuda_device_of(base);
+    if (fry_cuda_lost(device) != CUDA_SUCCESS)
+        return true;
+    fry_cuda_scope scope;
+    CUresult result = fry_cuda_enter_to_ask(&scope, device->context);
+    if (result == CUDA_SUCCESS)
+        FRY_CUDA_ISSUE(result, fry_cuda.cuStreamQuery(stream));
+    fry_cuda_leave(&scope);
+    return result != CUDA_ERROR_NOT_READY;
+}
+
 void fry_cuda_native_stream_close(fry_device *base, void *stream)
 {
     const fry_cuda_device *device = fry_cuda_device_of(base);

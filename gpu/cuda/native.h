@@ -7,6 +7,7 @@
 
 bool fry_cuda_native_enter(fry_device *device);
 ferry_status fry_cuda_native_stream_open(fry_device *device, void **stream_p, fry_fault *fault);
+bool fry_cuda_native_stream_is_idle(fry_device *device, void *stream);
 void fry_cuda_native_stream_close(fry_device *device, void *stream);
 
 #endif

@@ -120,6 +120,7 @@ static fry_pair *pair_open(fry_pairs *pairs, const fry_pair_device *device, bool
     pair->device = *device;
     pair->wants_token = pair->wants_making = pair->wants_end = 0;
     pair->unlanded = 0;
+    pair->is_draining = false;
     fry_store_release(&pair->state, FRY_PAIR_OPEN); /* pairs with fry_nccl_build */
     return pair;
 }

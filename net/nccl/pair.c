@@ -127,16 +127,27 @@ static int64_t go_on_making(fry_pair *pair)
     return INT64_MAX;
 }
 
-static void end(fry_pair *pair)
+/*
+ * Aborts, and then waits until the stream is empty: an abort returns while its kernels wait behind
+ * others on the GPU, and nothing says that they leave their memory alone when they get their turn.
+ */
+static int64_t end(fry_pair *pair)
 {
-    (void)pair->device.make_current(pair->device.arg);
+    const fry_pair_device *device = &pair->device;
+    (void)device->make_current(device->arg);
     if (pair->comm != NULL)
         (void)fry_nccl.ncclCommAbort(pair->comm);
     pair->comm = NULL;
+    if (!pair->is_draining)
+        pair->pause_ns = FIRST_PAUSE_NS;
+    pair->is_draining = true;
+    if (pair->stream != NULL && !device->is_stream_idle(device->arg, pair->stream))
+        return pause(pair);
     if (pair->stream != NULL)
-        pair->device.close_stream(pair->device.arg, pair->stream);
+        device->close_stream(device->arg, pair->stream);
     pair->stream = NULL;
     fry_nccl_changed(pair, FRY_PAIR_ENDED);
+    return 0;
 }
 
 int64_t fry_nccl_build(fry_pair *pair)
@@ -145,8 +156,8 @@ int64_t fry_nccl_build(fry_pair *pair)
     if (state == FRY_PAIR_FREE || state == FRY_PAIR_ENDED)
         return INT64_MAX;
     if (is_set(&pair->wants_end))
-        end(pair);
-    else if (state == FRY_PAIR_OPEN && is_set(&pair->wants_token))
+        return end(pair);
+    if (state == FRY_PAIR_OPEN && is_set(&pair->wants_token))
         make_token(pair);
     else if (state < FRY_PAIR_MAKING && is_set(&pair->wants_making))
         begin(pair);

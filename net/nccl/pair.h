@@ -28,6 +28,7 @@ struct fry_pair {
     /* The owner's. */
     ncclComm_t comm;
     void *stream;
+    bool is_draining;  /* the communicator is gone; its kernels may be in the stream yet */
     fry_queue waiting; /* lots */
     fry_lot
         *launching;   /* its group has been given, and NCCL has not said yet that it is enqueued */

@@ -9,7 +9,7 @@
  * - cut: sends and receives that are cancelled or late while they go: these and what goes with them
  *   fail, their memory is quiet, and messages after them go.
  * - other: spans on another GPU than the first message's.
- * - storm: all of it at random.
+ * - storm: all of it at random. shut: and one of the members leaves.
  */
 #include "tests/gpu/members.h"
 
@@ -81,17 +81,255 @@ static void test_sizes(void)
         }
     }
     ferry_member_info info = seen_by(0);
-    (void)fprintf(stderr, "nccl %llu ipc %llu staged %llu of %llu\n",
-                  (unsigned long long)info.nccl_bytes, (unsigned long long)info.ipc_bytes,
-                  (unsigned long long)info.staged_bytes, (unsigned long long)bytes);
     CHECK(info.nccl_bytes == (has_pairs ? bytes : 0));
     CHECK(info.staged_bytes == (has_pairs ? 0 : bytes));
     close_members(members);
 }
 
+/* ---- many ---- */
+
+static void test_many(void)
+{
+    enum { MANY = 100, SMALL = 4096 };
+    ferry_buffer *from[MANY], *into[MANY];
+    ferry_future *sends[MANY], *receives[MANY];
+    gpu_watch("many messages at once", 60);
+    open_pairs();
+    for (int i = 0; i < MANY; i++) {
+        int rank = i % 2;
+        from[i] = gpu_buffer(gpu_of(rank), SMALL, FERRY_MEMORY_DEFAULT);
+        into[i] = gpu_buffer(gpu_of(1 - rank), SMALL, FERRY_MEMORY_DEFAULT);
+        write_to(&members[rank], ferry_buffer_span(from[i]), (uint64_t)i);
+    }
+    for (int i = 0; i < MANY; i++) { /* each end in an order of its own */
+        int k = (i * 37 + 5) % MANY;
+        sends[i] = ferry_send(members[i % 2].group, (ferry_peer)(1 - i % 2), (ferry_tag)i,
+                              ferry_buffer_span(from[i]), NULL);
+        receives[k] = ferry_recv(members[1 - k % 2].group, (ferry_peer)(k % 2), (ferry_tag)k,
+                                 ferry_buffer_span(into[k]), NULL);
+    }
+    for (int i = 0; i < MANY; i++) {
+        bool is_right = false;
+        CHECK_STATUS(gpu_end(sends[i]), FERRY_OK);
+        CHECK_STATUS(gpu_end(receives[i]), FERRY_OK);
+        CHECK_STATUS(
+            read_from(&members[1 - i % 2], ferry_buffer_span(into[i]), (uint64_t)i, &is_right),
+            FERRY_OK);
+        CHECK(is_right);
+        ferry_buffer_release(from[i]);
+        ferry_buffer_release(into[i]);
+    }
+    CHECK(seen_by(1).nccl_bytes == (has_pairs ? (uint64_t)MANY * SMALL : 0));
+    close_members(members);
+}
+
+/* ---- landing ---- */
+
+static void land(void)
+{
+    enum { BYTES = 3 * MIB + 5 };
+    OWN_BUFFER *from = gpu_buffer(gpu_of(0), BYTES, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into = gpu_buffer(gpu_of(1), BYTES, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *out = gpu_buffer(members[1].at.host, BYTES, FERRY_MEMORY_PINNED);
+    write_to(&members[0], ferry_buffer_span(from), 9);
+    pass(0, 100, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_DEFAULT, 1); /* there is a pair */
+    if (has_pairs && EMU(emu_hold) != NULL) {
+        EMU(emu_hold)();
+        ferry_future *receive = ferry_recv(members[1].group, 0, 2, ferry_buffer_span(into), NULL);
+        ferry_future *copy = gpu_copy(&members[1].at.ge, out, into, NULL);
+        ferry_future *landed = ferry_future_issued(receive), *queued = ferry_future_issued(copy);
+        ferry_future *send = ferry_send(members[0].group, 1, 2, ferry_buffer_span(from), NULL);
+        CHECK_STATUS(gpu_end(landed), FERRY_OK);
+        CHECK_STATUS(gpu_end(queued), FERRY_OK);
+        CHECK_STATUS(ferry_future_poll(receive), FERRY_PENDING);
+        EMU(emu_release)();
+        CHECK_STATUS(gpu_end(send), FERRY_OK);
+        CHECK_STATUS(gpu_end(receive), FERRY_OK);
+        CHECK_STATUS(gpu_end(copy), FERRY_OK);
+        CHECK(is_filled(ferry_buffer_data(out), BYTES, 9));
+    }
+}
+
+static void test_landing(void)
+{
+    gpu_watch("a copy behind a receive", 60);
+    open_pairs();
+    land();
+    close_members(members);
+}
+
+/* ---- cut ---- */
+
+static void check_quiet(ferry_future *future, ferry_status expected)
+{
+    ferry_status status = ferry_future_wait(future, -1);
+    CHECK(status == expected || (expected == FERRY_PENDING && status != FERRY_OK));
+    CHECK_STATUS(gpu_end(ferry_future_quiet(future)), FERRY_OK);
+    ferry_future_release(future);
+}
+
+/* While the GPUs stand still, one of two messages in a lot is cancelled. Then messages go again. */
+static void test_cut(void)
+{
+    gpu_watch("messages that are cut", 100);
+    open_pairs();
+    for (int which = 0; which < 4 && has_pairs && EMU(emu_hold) != NULL; which++) {
+        OWN_BUFFER *from = gpu_buffer(gpu_of(0), MIB, FERRY_MEMORY_DEFAULT);
+        OWN_BUFFER *into = gpu_buffer(gpu_of(1), MIB, FERRY_MEMORY_DEFAULT);
+        write_to(&members[0], ferry_buffer_span(from), 4);
+        pass(0, 100, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_DEFAULT, 1);
+        EMU(emu_hold)();
+        ferry_op_options late = FERRY_OP_OPTIONS_INIT;
+        late.deadline_ns = in_ns(20000000);
+        ferry_future *receive =
+            ferry_recv(members[1].group, 0, 2, ferry_buffer_span(into), which == 2 ? &late : NULL);
+        ferry_future *landed = ferry_future_issued(receive);
+        ferry_future *send =
+            ferry_send(members[0].group, 1, 2, ferry_buffer_span(from), which == 3 ? &late : NULL);
+        CHECK_STATUS(gpu_end(landed), FERRY_OK);
+        ferry_future *cut = which % 2 == 0 ? receive : send;
+        if (which < 2)
+            CHECK_STATUS(ferry_future_cancel(cut), FERRY_OK);
+        CHECK_STATUS(ferry_future_wait(cut, -1), which < 2 ? FERRY_E_CANCELLED : FERRY_E_DEADLINE);
+        EMU(emu_release)();
+        check_quiet(cut == send ? receive : send, FERRY_PENDING);
+        check_quiet(cut, which < 2 ? FERRY_E_CANCELLED : FERRY_E_DEADLINE);
+    }
+    pass(1, MIB, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_PLAIN, 6);
+    close_members(members);
+}
+
+/* ---- other ---- */
+
+/* The first message decides on the GPU; those of another go another way. */
+static void test_other(void)
+{
+    gpu_watch("messages of another GPU", 60);
+    open_pairs();
+    pass(0, MIB, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_DEFAULT, 1);
+    uint64_t before = seen_by(0).nccl_bytes;
+    for (int which = 0; which < 3; which++) {
+        ferry_device *src = members[0].at.gpus[which != 1], *dst = members[1].at.gpus[which == 1];
+        OWN_BUFFER *from = gpu_buffer(which == 0 ? gpu_of(0) : src, MIB, FERRY_MEMORY_DEFAULT);
+        OWN_BUFFER *into = gpu_buffer(dst, MIB, FERRY_MEMORY_DEFAULT);
+        bool is_right = false;
+        write_to(&members[0], ferry_buffer_span(from), 7);
+        ferry_future *receive = ferry_recv(members[1].group, 0, 3, ferry_buffer_span(into), NULL);
+        CHECK_STATUS(gpu_end(ferry_send(members[0].group, 1, 3, ferry_buffer_span(from), NULL)),
+                     FERRY_OK);
+        CHECK_STATUS(gpu_end(receive), FERRY_OK);
+        CHECK_STATUS(read_from(&members[1], ferry_buffer_span(into), 7, &is_right), FERRY_OK);
+        CHECK(is_right);
+        uint64_t bytes = seen_by(0).nccl_bytes;
+        CHECK(bytes == before + (has_pairs && which == 1 ? MIB : 0));
+        before = bytes;
+    }
+    close_members(members);
+}
+
+/* ---- storm ---- */
+
+#define STORM 40
+
+static ferry_op_options random_deadline(void)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    if (below(6) == 0)
+        options.deadline_ns = in_ns((int64_t)below(20000000));
+    return options;
+}
+
+typedef struct word {
+    ferry_buffer *from, *into;
+    ferry_future *send, *receive;
+    uint64_t seed;
+    int rank;
+} word;
+
+static void begin_word(word *self, ferry_tag tag)
+{
+    static const size_t sizes[] = {4096, MIB / 4, 3 * MIB};
+    size_t size_bytes = 1 + below(sizes[below(3)]);
+    ferry_op_options send = random_deadline(), receive = random_deadline();
+    *self = (word){.rank = (int)below(2), .seed = next_random() % 1000};
+    self->from = gpu_buffer(gpu_of(self->rank), size_bytes, FERRY_MEMORY_DEFAULT);
+    self->into = gpu_buffer(gpu_of(1 - self->rank), size_bytes, FERRY_MEMORY_DEFAULT);
+    write_to(&members[self->rank], ferry_buffer_span(self->from), self->seed);
+    self->send = ferry_send(members[self->rank].group, (ferry_peer)(1 - self->rank), tag,
+                            ferry_buffer_span(self->from), &send);
+    self->receive = ferry_recv(members[1 - self->rank].group, (ferry_peer)self->rank, tag,
+                               ferry_buffer_span(self->into), &receive);
+}
+
+/* Each ends, and is quiet; a receive that ended well has the bytes. */
+static void end_word(word *self, bool is_shut)
+{
+    (void)ferry_future_wait(self->send, -1);
+    ferry_status status = ferry_future_wait(self->receive, -1);
+    ferry_status quiets[] = {gpu_end(ferry_future_quiet(self->send)),
+                             gpu_end(ferry_future_quiet(self->receive))};
+    for (int i = 0; i < 2; i++)
+        CHECK(quiets[i] == FERRY_OK || (is_shut && quiets[i] == FERRY_E_SHUTDOWN));
+    bool is_right = false;
+    if (status == FERRY_OK && !is_shut) {
+        CHECK_STATUS(read_from(&members[1 - self->rank], ferry_buffer_span(self->into), self->seed,
+                               &is_right),
+                     FERRY_OK);
+        CHECK(is_right);
+    }
+    ferry_future_release(self->send);
+    ferry_future_release(self->receive);
+    ferry_buffer_release(self->from);
+    ferry_buffer_release(self->into);
+}
+
+static void test_storm(void)
+{
+    word words[STORM];
+    gpu_watch("a storm", 100);
+    open_pairs();
+    for (int round = 0; round < 4 * ROUNDS; round++) {
+        size_t count = 1 + below(STORM);
+        for (size_t i = 0; i < count; i++)
+            begin_word(&words[i], i % 3);
+        if (below(2) == 0)
+            (void)usleep((useconds_t)below(3000));
+        for (size_t i = 0; i < count && round % 2 != 0; i++) {
+            if (below(10) == 0)
+                (void)ferry_future_cancel(below(2) == 0 ? words[i].send : words[i].receive);
+        }
+        for (size_t i = 0; i < count; i++)
+            end_word(&words[i], false);
+    }
+    close_members(members);
+}
+
+/* ---- shut ---- */
+
+/* An engine, or both groups, end while messages go. */
+static void test_shut(void)
+{
+    word words[STORM];
+    gpu_watch("the end of a storm", 100);
+    for (int round = 0; round < ROUNDS; round++) {
+        open_pairs();
+        for (size_t i = 0; i < STORM; i++)
+            begin_word(&words[i], i % 3);
+        (void)usleep((useconds_t)below(20000));
+        ferry_future *leaving = ferry_group_leave(members[round % 2].group);
+        CHECK_STATUS(ferry_future_wait(leaving, -1), FERRY_OK);
+        ferry_future_release(leaving);
+        for (size_t i = 0; i < STORM; i++)
+            end_word(&words[i], true);
+        close_members(members);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {{"sizes", test_sizes}};
+    static const named_test tests[] = {
+        {"sizes", test_sizes}, {"many", test_many},   {"landing", test_landing}, {"cut", test_cut},
+        {"other", test_other}, {"storm", test_storm}, {"shut", test_shut}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     ferry_backend_info nccl = {0};

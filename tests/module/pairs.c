@@ -50,6 +50,12 @@ static void *open_stream(void *arg, fry_fault *fault)
     return device->ops->native_stream_open(device, &stream, fault) == FERRY_OK ? stream : NULL;
 }
 
+static bool is_stream_idle(void *arg, void *stream)
+{
+    fry_device *device = arg;
+    return device->ops->native_stream_is_idle(device, stream);
+}
+
 static void close_stream(void *arg, void *stream)
 {
     fry_device *device = arg;
@@ -66,6 +72,7 @@ static fry_pair *open_end(duo *self, int which)
     const fry_pair_device device = {.arg = self->ends[which].device,
                                     .make_current = make_current,
                                     .open_stream = open_stream,
+                                    .is_stream_idle = is_stream_idle,
                                     .close_stream = close_stream};
     return self->ops->pair_open(self->pairs, &device, which == 0);
 }
