@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of base/ that modules use, by their names in base/. A module links nothing of the library,
- * so it is made with this file, which forwards to the table that the library gave it.
+ * The parts of base/ that modules use, by their names in base/. A module links nothing of the
+ * library, so it is made with this file, which forwards to the table that the library gave it.
  */
 #ifndef FRY_BASE_MODULE_FORWARD_H
 #define FRY_BASE_MODULE_FORWARD_H

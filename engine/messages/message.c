@@ -117,20 +117,6 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
     return done;
 }
 
-void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
-{
-    fry_node *node = transfer->node;
-    if (node == NULL || node->state >= FRY_NODE_RESOLVED)
-        return;
-    fry_fault fault = *from;
-    fault.op = node->future.id;
-    fault.label = node->label;
-    fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
-                                        fault.message[0] != '\0' ? fault.message
-                                                                 : ferry_status_text(fault.status));
-    fry_graph_fail(turn, node, fault.status, error, false);
-}
-
 /* ---- what peers tell ---- */
 
 static void add(uint64_t *sum, size_t size_bytes)
@@ -258,16 +244,6 @@ static void message_done(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
-void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer)
-{
-    if (transfer->copies != 0)
-        return;
-    if ((transfer->flags & FRY_TRANSFER_ENDS) != 0)
-        message_quiet(turn, &transfer->message);
-    else if ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0)
-        message_untouched(turn, &transfer->message);
-}
-
 const fry_peer_events fry_transfer_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
@@ -292,6 +268,7 @@ const fry_peer_events fry_transfer_events = {
     .hold = fry_pairing_hold,
     .release = fry_pairing_release,
     .launch = fry_pairing_launch,
+    .unpaired = fry_pairing_unpaired,
     .gone = fry_neighbour_gone,
 };
 

@@ -64,15 +64,6 @@ extern const fry_op_kind fry_kind_send, fry_kind_recv;
 
 extern const fry_peer_events fry_transfer_events;
 
-/* On the loop: fails a message's node, unless it is over, with words of this end's. */
-void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *fault);
-
-/*
- * One of transfer->copies is over: the peer may be done with the message, or with its memory, and
- * wait for the last of them.
- */
-void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer);
-
 /*
  * On the loop, with the baton: fails the nodes whose failure peers have reported. Returns how many.
  */

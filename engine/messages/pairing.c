@@ -37,6 +37,7 @@
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/route.h"
+#include "engine/messages/transfer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -536,8 +537,10 @@ void fry_pairing_failed(fry_turn *turn, const fry_transfer *transfer)
         fail(turn, transfer->route->pairing, &fault);
 }
 
-void fry_pairing_part(fry_turn *turn, fry_route *route)
+void fry_pairing_unpaired(void *arg, fry_peer *peer)
 {
+    fry_turn *turn = arg;
+    fry_route *route = fry_peer_arg(peer);
     fry_pairing *pairing = route->pairing;
     want_no_more(pairings_of(turn->engine), route);
     route->pairing = NULL;

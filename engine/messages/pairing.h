@@ -67,12 +67,10 @@ void fry_pairing_dismiss(void *turn, fry_peer *peer);
 void fry_pairing_hold(void *turn, fry_message *message);
 void fry_pairing_release(void *turn, fry_message *message);
 void fry_pairing_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot);
+void fry_pairing_unpaired(void *turn, fry_peer *peer);
 
 /* A message has failed that may be in a lot: if it is, the pair ends, so that the lot does. */
 void fry_pairing_failed(fry_turn *turn, const fry_transfer *transfer);
-
-/* The connection is detached: its pair ends. */
-void fry_pairing_part(fry_turn *turn, fry_route *route);
 
 /* On the loop: takes the next steps. Returns how much was done. */
 size_t fry_pairings_turn(fry_turn *turn, fry_members *members);

@@ -20,7 +20,6 @@
 #include "engine/graph/turn.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
-#include "engine/messages/pairing.h"
 #include "net/connect/link_hear.h"
 #include "net/connect/link_state.h"
 #include "net/group/members.h"
@@ -383,7 +382,6 @@ static void detach(fry_turn *turn, fry_route *route)
     fry_peer *peer = fry_route_made_peer(route);
     if (peer != NULL) { /* else another thread may be making it */
         (void)fry_peer_detach(peer, route->fault.status, &route->fault, NULL, turn);
-        fry_pairing_part(turn, route);
         poll_no_more(route);
         route->is_up = false;
     }

@@ -50,6 +50,7 @@
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/route.h"
+#include "engine/messages/transfer.h"
 #include "net/peer/ask.h"
 #include "net/peer/serve.h"
 

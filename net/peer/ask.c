@@ -23,7 +23,7 @@
 #include "base/lf.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
-#include "net/peer/joint.h"
+#include "net/peer/lots.h"
 #include "net/peer/match.h"
 #include "net/peer/state.h"
 #include "net/peer/view.h"
@@ -298,8 +298,8 @@ void fry_ask_begin(fry_peer_connection *connection, fry_record *record, fry_mess
     record->asked_bytes = 0;
     record->pieces = 0;
     connection->by_slot[record->slot] = record;
-    if (fry_joint_is_for(connection, record)) {
-        fry_joint_begin(connection, record);
+    if (fry_lots_are_for(connection, record)) {
+        fry_lots_begin(connection, record);
         return;
     }
     list(connection, record);
@@ -415,7 +415,7 @@ fry_record *fry_ask_end(fry_peer_connection *connection, const fry_message *mess
 {
     fry_record *record = connection->by_slot[message->number];
     unlist(connection, record);
-    fry_joint_forget(connection, message);
+    fry_lots_forget(connection, message);
     for (size_t i = 0; i < FRY_CONNECTION_ASKED; i++) {
         if (connection->slices[i].state != FRY_SLICE_FREE &&
             connection->slices[i].message == message)

@@ -16,7 +16,8 @@
  * GPU. The leader asks for one before it proposes, and gives it back on BUSY, at once. The follower
  * asks before it says GO, and launches with GO. So a lot that stands on one GPU is launched on the
  * other, too, within a round trip, or the connection fails: whoever holds a slot waits for nothing
- * but a message that is on its way. (docs/design.md; admission.pml)
+ * but a message that is on its way, and as the lower rank leads, refusals can't go round for ever:
+ * admission.pml.
  *
  * *Both ends mean the same messages.* A lot names launches, by slot and number. The follower takes
  * those of them that still go on, and says which; the leader launches just these, also if one has
@@ -43,132 +44,6 @@
 
 #include <string.h>
 
-bool fry_peer_leads(const fry_peer *peer)
-{
-    return peer->options.own_rank < peer->options.rank;
-}
-
-static bool leads(const fry_peer_connection *connection)
-{
-    return fry_peer_leads(connection->peer);
-}
-
-static const fry_peer_events *events_of(const fry_peer_connection *connection)
-{
-    return connection->peer->options.events;
-}
-
-/* ---- messages that wait: at the leader for a lot, at the follower to be offered ---- */
-
-/* Where its launch is noted. */
-static uint8_t *join_of(const fry_peer_connection *connection, const fry_message *message)
-{
-    return message->is_send ? &connection->slots[message->number].join
-                            : &connection->by_slot[message->number]->join;
-}
-
-static uint32_t number_of(const fry_peer_connection *connection, const fry_message *message)
-{
-    return message->is_send ? connection->slots[message->number].number
-                            : connection->by_slot[message->number]->number;
-}
-
-static void list(fry_peer_connection *connection, fry_message *message)
-{
-    fry_joint *joint = connection->joint;
-    *join_of(connection, message) = FRY_JOIN_WAITS;
-    message->next = NULL;
-    message->previous = joint->last;
-    if (joint->last != NULL)
-        joint->last->next = message;
-    else
-        joint->first = message;
-    joint->last = message;
-}
-
-static void unlist(fry_peer_connection *connection, const fry_message *message, fry_join join)
-{
-    fry_joint *joint = connection->joint;
-    *join_of(connection, message) = (uint8_t)join;
-    if (message->previous != NULL)
-        message->previous->next = message->next;
-    else
-        joint->first = message->next;
-    if (message->next != NULL)
-        message->next->previous = message->previous;
-    else
-        joint->last = message->previous;
-}
-
-void fry_joint_forget(fry_peer_connection *connection, const fry_message *message)
-{
-    if (*join_of(connection, message) == FRY_JOIN_WAITS)
-        unlist(connection, message, FRY_JOIN_NOT);
-}
-
-/* ---- lots ---- */
-
-static fry_joint_lot *find_lot(fry_joint *joint, fry_joint_state state, uint32_t number)
-{
-    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        if (joint->lots[i].state == (uint8_t)state &&
-            (state == FRY_JOINT_FREE || joint->lots[i].number == number))
-            return &joint->lots[i];
-    }
-    return NULL;
-}
-
-/* Those that are not free, nor wait for an answer of this end's. */
-static uint32_t count_lots(const fry_joint *joint)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < FRY_JOINT_PLACES; i++)
-        count += joint->lots[i].state != FRY_JOINT_FREE && joint->lots[i].state != FRY_JOINT_HEARD;
-    return count;
-}
-
-/* Whether the item's message goes on. */
-static bool is_live(const fry_peer_connection *connection, const fry_joint_item *item)
-{
-    if (item->is_send) {
-        const fry_connection_slot *slot = &connection->slots[item->slot];
-        return slot->is_used && slot->number == item->number && slot->message == item->message &&
-               slot->join == FRY_JOIN_IN_LOT;
-    }
-    const fry_record *record = connection->by_slot[item->slot];
-    return record != NULL && record->number == item->number && record->receive == item->message &&
-           record->join == FRY_JOIN_IN_LOT;
-}
-
-/* The lot does not go. */
-static void drop_lot(fry_peer_connection *connection, fry_joint_lot *lot)
-{
-    const fry_peer_events *events = events_of(connection);
-    void *turn = connection->peer->turn;
-    lot->state = FRY_JOINT_FREE;
-    for (uint32_t i = 0; i < lot->count; i++)
-        events->release(turn, lot->items[i].message);
-    events->dismiss(turn, connection->peer);
-}
-
-/* Those that are not taken go with no lot, or with another. */
-static void launch(fry_peer_connection *connection, fry_joint_lot *lot)
-{
-    const fry_peer_events *events = events_of(connection);
-    void *turn = connection->peer->turn;
-    lot->state = FRY_JOINT_GOING;
-    uint32_t taken = 0;
-    for (uint32_t i = 0; i < lot->count; i++) {
-        lot->items[i].message->was_joint = lot->items[i].is_taken;
-        if (lot->items[i].is_taken)
-            lot->items[taken++] = lot->items[i];
-        else
-            events->release(turn, lot->items[i].message);
-    }
-    lot->count = taken;
-    events->launch(turn, connection->peer, lot);
-}
-
 /*
  * There is no pair: no receive waits for a lot any more, they come in pieces. Those that are in
  * lots go on, or come here again.
@@ -178,7 +53,7 @@ static void go_alone(fry_peer_connection *connection)
     const fry_peer *peer = connection->peer;
     connection->joint->is_ready = false;
     while (connection->joint->first != NULL)
-        unlist(connection, connection->joint->first, FRY_JOIN_OFFERED);
+        fry_lots_unlist(connection, connection->joint->first, FRY_JOIN_OFFERED);
     for (const fry_message *message = peer->open.open_next; message != &peer->open;
          message = message->open_next) {
         if (message->is_send || (message->flags & FRY_MESSAGE_IN_PIECES) == 0)
@@ -192,94 +67,7 @@ static void go_alone(fry_peer_connection *connection)
     fry_ask_go_on(connection);
 }
 
-/* ---- the leader proposes ---- */
-
-static bool is_small(const fry_message *message)
-{
-    return message->size_bytes <= FRY_JOINT_SMALL_BYTES;
-}
-
-/* Moves waiting messages of one size class into the lot, the first one among them. */
-static void fill(fry_peer_connection *connection, fry_joint_lot *lot)
-{
-    fry_joint *joint = connection->joint;
-    bool small = is_small(joint->first);
-    size_t bytes = 0;
-    lot->count = 0;
-    for (fry_message *message = joint->first, *next; message != NULL && lot->count < FRY_LOT_MOST;
-         message = next) {
-        next = message->next;
-        if (is_small(message) != small ||
-            (lot->count > 0 && message->size_bytes > FRY_JOINT_LOT_BYTES - bytes))
-            continue;
-        bytes += message->size_bytes < FRY_JOINT_LOT_BYTES - bytes ? message->size_bytes
-                                                                   : FRY_JOINT_LOT_BYTES - bytes;
-        unlist(connection, message, FRY_JOIN_IN_LOT);
-        lot->items[lot->count++] = (fry_joint_item){.message = message,
-                                                    .slot = (uint32_t)message->number,
-                                                    .number = number_of(connection, message),
-                                                    .is_send = message->is_send};
-        events_of(connection)->hold(connection->peer->turn, message);
-    }
-}
-
-/* Writes the lot as runs. What does not fit waits for another lot, behind the others. */
-static void describe(fry_peer_connection *connection, fry_joint_lot *lot, fry_wire_header *header)
-{
-    uint32_t i = 0;
-    for (; i < lot->count; i++) {
-        const fry_joint_item *item = &lot->items[i];
-        fry_wire_joint *run = header->run_count > 0 ? &header->joint[header->run_count - 1] : NULL;
-        if (run != NULL && run->is_send == item->is_send && run->slot + run->count == item->slot &&
-            run->number + run->count == item->number) {
-            run->count++;
-            continue;
-        }
-        if (header->run_count == FRY_WIRE_JOINTS_MAX)
-            break;
-        header->joint[header->run_count++] =
-            (fry_wire_joint){item->slot, item->number, 1, item->is_send};
-    }
-    for (uint32_t k = i; k < lot->count; k++) {
-        events_of(connection)->release(connection->peer->turn, lot->items[k].message);
-        list(connection, lot->items[k].message);
-    }
-    lot->count = i;
-}
-
-/* False: nothing can be proposed now. */
-static bool propose_one(fry_peer_connection *connection)
-{
-    fry_joint *joint = connection->joint;
-    fry_peer *peer = connection->peer;
-    fry_joint_lot *lot = find_lot(joint, FRY_JOINT_FREE, 0);
-    joint->is_short = false;
-    if (count_lots(joint) == FRY_JOINT_LOTS || joint->first == NULL || !joint->is_ready ||
-        joint->is_refused || connection->state != FRY_CONNECTION_ATTACHED)
-        return false;
-    joint->is_short = connection->controls_free == NULL;
-    if (joint->is_short || !events_of(connection)->admit(peer->turn, peer))
-        return false;
-    fry_wire_header header = {.kind = FRY_WIRE_LOT, .number = joint->next_lot};
-    fill(connection, lot);
-    describe(connection, lot, &header);
-    lot->number = joint->next_lot++;
-    lot->state = FRY_JOINT_PROPOSED;
-    (void)fry_connection_send(connection, &header);
-    return true;
-}
-
-static void propose(fry_peer_connection *connection)
-{
-    fry_joint *joint = connection->joint;
-    fry_peer *peer = connection->peer;
-    if (joint->first != NULL && !joint->is_ready && !joint->has_wanted && !joint->is_off) {
-        joint->has_wanted = true;
-        events_of(connection)->wants_pair(peer->turn, peer);
-    }
-    while (fry_connection_is_live(connection) && propose_one(connection))
-        ;
-}
+/* ---- the leader hears ---- */
 
 /* The lot's messages wait again, before the others, as far as they go on. */
 static void take_back(fry_peer_connection *connection, fry_joint_lot *lot)
@@ -288,8 +76,8 @@ static void take_back(fry_peer_connection *connection, fry_joint_lot *lot)
     fry_message *first = joint->first, *last = joint->last;
     joint->first = joint->last = NULL;
     for (uint32_t i = 0; i < lot->count; i++) {
-        if (is_live(connection, &lot->items[i]))
-            list(connection, lot->items[i].message);
+        if (fry_lot_has(connection, &lot->items[i]))
+            fry_lots_list(connection, lot->items[i].message);
     }
     if (first != NULL && joint->first != NULL) {
         joint->last->next = first;
@@ -299,7 +87,7 @@ static void take_back(fry_peer_connection *connection, fry_joint_lot *lot)
         joint->first = first;
         joint->last = last;
     }
-    drop_lot(connection, lot);
+    fry_lot_drop(connection, lot);
 }
 
 /* Lots are launched in the order of their numbers, whichever is answered first. */
@@ -320,9 +108,9 @@ static void go_as_answered(fry_peer_connection *connection, fry_joint_lot *lot)
     for (uint32_t i = 0; i < lot->count; i++)
         has_some |= lot->items[i].is_taken;
     if (has_some)
-        launch(connection, lot);
+        fry_lot_launch(connection, lot);
     else
-        drop_lot(connection, lot);
+        fry_lot_drop(connection, lot);
 }
 
 static void is_answered(fry_peer_connection *connection)
@@ -338,12 +126,12 @@ static void is_answered(fry_peer_connection *connection)
     if (joint->is_off)
         go_alone(connection);
     else
-        propose(connection);
+        fry_lots_propose(connection);
 }
 
 static bool hear_go(fry_peer_connection *connection, uint32_t number, uint64_t taken)
 {
-    fry_joint_lot *lot = find_lot(connection->joint, FRY_JOINT_PROPOSED, number);
+    fry_joint_lot *lot = fry_lot_find(connection->joint, FRY_JOINT_PROPOSED, number);
     if (lot == NULL || (lot->count < 64 && taken >> lot->count != 0))
         return false;
     for (uint32_t i = 0; i < lot->count; i++)
@@ -357,7 +145,7 @@ static bool hear_go(fry_peer_connection *connection, uint32_t number, uint64_t t
 static bool hear_busy(fry_peer_connection *connection, uint32_t number)
 {
     fry_joint *joint = connection->joint;
-    fry_joint_lot *lot = find_lot(joint, FRY_JOINT_PROPOSED, number);
+    fry_joint_lot *lot = fry_lot_find(joint, FRY_JOINT_PROPOSED, number);
     if (lot == NULL)
         return false;
     joint->is_refused |= (int32_t)(number - joint->nudged) > 0;
@@ -373,7 +161,7 @@ static bool hear_nudge(fry_peer_connection *connection, uint32_t number)
         return false;
     joint->nudged = number;
     joint->is_refused = false;
-    propose(connection);
+    fry_lots_propose(connection);
     return true;
 }
 
@@ -384,8 +172,8 @@ static fry_message *message_of(fry_peer_connection *connection, const fry_joint_
 {
     if (item->is_send) {
         fry_message *message = fry_serve_message(connection, item->slot, item->number);
-        bool can_join =
-            message != NULL && message->may_join && *join_of(connection, message) == FRY_JOIN_NOT;
+        bool can_join = message != NULL && message->may_join &&
+                        *fry_lots_join_of(connection, message) == FRY_JOIN_NOT;
         return can_join ? message : NULL;
     }
     const fry_record *record = connection->by_slot[item->slot];
@@ -415,7 +203,7 @@ static void answer(fry_peer_connection *connection, fry_joint_lot *lot)
     fry_joint *joint = connection->joint;
     fry_peer *peer = connection->peer;
     joint->next_lot++;
-    if (!joint->is_ready || !events_of(connection)->admit(peer->turn, peer)) {
+    if (!joint->is_ready || !peer->options.events->admit(peer->turn, peer)) {
         refuse(connection, lot);
         return;
     }
@@ -427,9 +215,9 @@ static void answer(fry_peer_connection *connection, fry_joint_lot *lot)
         if (item.message == NULL)
             continue;
         item.is_taken = true;
-        *join_of(connection, item.message) = FRY_JOIN_IN_LOT;
+        *fry_lots_join_of(connection, item.message) = FRY_JOIN_IN_LOT;
         header.offset |= UINT64_C(1) << i;
-        events_of(connection)->hold(peer->turn, item.message);
+        peer->options.events->hold(peer->turn, item.message);
         lot->items[held++] = item;
     }
     lot->count = held;
@@ -440,8 +228,9 @@ static void answer(fry_peer_connection *connection, fry_joint_lot *lot)
 /* The leader may know of the end of lots before this end does. */
 static fry_joint_lot *next_heard(fry_joint *joint)
 {
-    return count_lots(joint) < FRY_JOINT_LOTS ? find_lot(joint, FRY_JOINT_HEARD, joint->next_lot)
-                                              : NULL;
+    return fry_lots_count(joint) < FRY_JOINT_LOTS
+               ? fry_lot_find(joint, FRY_JOINT_HEARD, joint->next_lot)
+               : NULL;
 }
 
 /* Answers lots in their order. */
@@ -456,9 +245,9 @@ static void answer_heard(fry_peer_connection *connection)
 static bool hear_lot(fry_peer_connection *connection, const fry_wire_header *header)
 {
     fry_joint *joint = connection->joint;
-    fry_joint_lot *lot = find_lot(joint, FRY_JOINT_FREE, 0);
+    fry_joint_lot *lot = fry_lot_find(joint, FRY_JOINT_FREE, 0);
     if (lot == NULL || header->number - joint->next_lot >= FRY_JOINT_LOTS ||
-        find_lot(joint, FRY_JOINT_HEARD, header->number) != NULL)
+        fry_lot_find(joint, FRY_JOINT_HEARD, header->number) != NULL)
         return false;
     lot->count = 0;
     for (uint32_t i = 0; i < header->run_count; i++) {
@@ -490,41 +279,6 @@ static void nudge(fry_peer_connection *connection)
     say_number(connection, FRY_WIRE_NUDGE, joint->nudge);
 }
 
-/* ---- receives ---- */
-
-bool fry_joint_is_for(const fry_peer_connection *connection, const fry_record *record)
-{
-    return connection->joint != NULL && !connection->joint->is_off && record->may_join &&
-           record->receive->may_join && record->kind == FRY_WIRE_HELD && !record->has_no_place;
-}
-
-static void offer(fry_peer_connection *connection, fry_message *message)
-{
-    const fry_wire_header header = {.kind = FRY_WIRE_OFFER,
-                                    .slot = (uint32_t)message->number,
-                                    .number = number_of(connection, message)};
-    unlist(connection, message, FRY_JOIN_OFFERED);
-    (void)fry_connection_send(connection, &header);
-}
-
-static void offer_all(fry_peer_connection *connection)
-{
-    fry_joint *joint = connection->joint;
-    while (joint->first != NULL && connection->controls_free != NULL &&
-           fry_connection_is_live(connection))
-        offer(connection, joint->first);
-}
-
-void fry_joint_begin(fry_peer_connection *connection, fry_record *record)
-{
-    record->asked_bytes = record->size_bytes;
-    list(connection, record->receive);
-    if (leads(connection))
-        propose(connection);
-    else
-        offer_all(connection);
-}
-
 /* The other end's receive of a message of this end is ready. */
 static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *header)
 {
@@ -534,10 +288,10 @@ static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *h
     fry_message *message = fry_serve_message(connection, header->slot, header->number);
     if (message == NULL || connection->joint->is_off)
         return true;
-    if (!message->may_join || *join_of(connection, message) != FRY_JOIN_NOT)
+    if (!message->may_join || *fry_lots_join_of(connection, message) != FRY_JOIN_NOT)
         return false;
-    list(connection, message);
-    propose(connection);
+    fry_lots_list(connection, message);
+    fry_lots_propose(connection);
     return true;
 }
 
@@ -622,8 +376,8 @@ void fry_peer_joint_go_on(fry_peer *peer, void *turn)
     if (connection == NULL || connection->joint == NULL || !fry_connection_is_live(connection))
         return;
     peer->turn = turn;
-    if (leads(connection))
-        propose(connection);
+    if (fry_peer_leads(connection->peer))
+        fry_lots_propose(connection);
     else
         nudge(connection);
 }
@@ -632,7 +386,7 @@ void fry_peer_joint_go_on(fry_peer *peer, void *turn)
 
 static void is_over(fry_peer_connection *connection, const fry_joint_item *item, bool is_whole)
 {
-    if (!is_live(connection, item))
+    if (!fry_lot_has(connection, item))
         return;
     if (item->is_send)
         connection->slots[item->slot].join = FRY_JOIN_NOT; /* until it is answered */
@@ -645,7 +399,7 @@ void fry_peer_joint_landed(fry_peer *peer, uint32_t number, bool is_whole, void 
     fry_peer_connection *connection = peer->connection;
     if (connection == NULL || connection->joint == NULL)
         return;
-    fry_joint_lot *lot = find_lot(connection->joint, FRY_JOINT_GOING, number);
+    fry_joint_lot *lot = fry_lot_find(connection->joint, FRY_JOINT_GOING, number);
     if (lot == NULL)
         return;
     peer->turn = turn;
@@ -665,7 +419,7 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
     bool is_for_leader = header->kind == FRY_WIRE_OFFER || header->kind == FRY_WIRE_GO ||
                          header->kind == FRY_WIRE_BUSY || header->kind == FRY_WIRE_NUDGE;
     bool is_for_follower = header->kind == FRY_WIRE_LOT || header->kind == FRY_WIRE_PAIR;
-    if (leads(connection) ? is_for_follower : is_for_leader)
+    if (fry_peer_leads(connection->peer) ? is_for_follower : is_for_leader)
         return false;
     switch (header->kind) {
     case FRY_WIRE_OFFER:
@@ -696,18 +450,18 @@ bool fry_joint_is_due(const fry_peer_connection *connection)
     bool has_unsaid = joint->off_is_due || joint->is_short || next_heard(joint) != NULL;
     for (int word = 0; word < FRY_PAIR_WORDS; word++)
         has_unsaid |= joint->is_word_due[word];
-    return has_unsaid || (!leads(connection) && joint->first != NULL);
+    return has_unsaid || (!fry_peer_leads(connection->peer) && joint->first != NULL);
 }
 
 void fry_joint_go_on(fry_peer_connection *connection)
 {
     say_due(connection);
-    if (leads(connection)) {
-        propose(connection);
+    if (fry_peer_leads(connection->peer)) {
+        fry_lots_propose(connection);
         return;
     }
     answer_heard(connection);
-    offer_all(connection);
+    fry_lots_offer(connection);
     if (connection->joint->is_short)
         nudge(connection);
 }
@@ -725,13 +479,15 @@ bool fry_joint_is_busy(const fry_peer_connection *connection)
 void fry_joint_detach(fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
+    const fry_peer *peer = connection->peer;
     if (joint == NULL)
         return;
     joint->first = joint->last = NULL;
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         fry_joint_lot *lot = &joint->lots[i];
         if (lot->state == FRY_JOINT_PROPOSED || lot->state == FRY_JOINT_ANSWERED)
-            drop_lot(connection, lot);
+            fry_lot_drop(connection, lot);
         lot->state = FRY_JOINT_FREE;
     }
+    peer->options.events->unpaired(peer->turn, connection->peer);
 }

@@ -35,6 +35,7 @@
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
 #include "net/peer/hide.h"
+#include "net/peer/joint.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/send.h"

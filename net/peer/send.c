@@ -23,7 +23,7 @@
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
-#include "net/peer/joint.h"
+#include "net/peer/lots.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/serve.h"
@@ -128,10 +128,10 @@ static void launch(fry_peer_connection *connection, fry_message *message, uint32
     size_t header_bytes = FRY_WIRE_MESSAGE_BYTES;
     if (fry_likely(connection->has_short && fry_wire_can_be_short(&header, connection->op_sent)))
         header_bytes = fry_wire_pack_short(bytes, &header);
+    else if (fry_unlikely(is_held))
+        (void)fry_wire_pack(bytes, &header);
     else
         fry_wire_pack_message(bytes, &header);
-    if (is_held)
-        bytes[1] = header.is_yes;
     connection->op_sent = header.op;
 
     message->state = FRY_MESSAGE_UNDER_WAY;
@@ -339,7 +339,7 @@ static void withdraw_launched(fry_message *message, const fry_fault *fault)
     bool is_over = message->state == FRY_MESSAGE_DELIVERED;
     message->state = FRY_MESSAGE_ENDED;
     fry_connection_slot *slot = &connection->slots[message->number];
-    fry_joint_forget(connection, message);
+    fry_lots_forget(connection, message);
     slot->message = NULL;
     bool is_in_pieces = (message->flags & FRY_MESSAGE_IN_PIECES) != 0;
     bool is_awaited = is_in_pieces || (!is_over && (message->flags & FRY_MESSAGE_PULLED) != 0);
@@ -384,7 +384,7 @@ static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t nu
     fry_connection_give_slot(connection, number);
     if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0)) {
         fry_serve_end(connection, message);
-        fry_joint_forget(connection, message);
+        fry_lots_forget(connection, message);
     }
     return message;
 }

@@ -38,7 +38,7 @@
 #define FRY_NET_PEER_STATE_H
 
 #include "net/peer/connection.h"
-#include "net/peer/joint.h"
+#include "net/peer/lots.h"
 #include "net/peer/match.h"
 #include "net/peer/wire.h"
 

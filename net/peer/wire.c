@@ -67,6 +67,10 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
     case FRY_WIRE_POISON:
         fry_wire_pack_message(to, header);
         return pack_fault(to, FRY_WIRE_MESSAGE_BYTES, &header->fault);
+    case FRY_WIRE_HELD:
+        fry_wire_pack_message(to, header);
+        to[1] = header->is_yes;
+        return FRY_WIRE_MESSAGE_BYTES;
     case FRY_WIRE_RECALL:
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->slot);

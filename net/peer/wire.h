@@ -296,7 +296,7 @@ static inline bool fry_wire_unpack_short(const uint8_t *from, size_t bytes, uint
 }
 
 /*
- * Packs any header except EAGER, PULLED and HELD, which the inline function packs, into
+ * Packs any header except EAGER and PULLED, which the inline function packs, into
  * FRY_WIRE_BODY_BYTES_MAX. Texts that are too long are cut. Returns the bytes.
  */
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header);

@@ -35,6 +35,9 @@ set_target_properties(ferry PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS ferry EXPORT ferryTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET ferry_nccl)
+    install(TARGETS ferry_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ferry)
+endif()
 if(TARGET ferry_cuda)
     install(TARGETS ferry_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ferry)
 endif()

@@ -8,7 +8,10 @@
  * units of 16 bytes, and flags), its header, and what the data begins with if FLAG_GIVEN says so.
  */
 #include "net/peer/wire.h"
+#include "net/peer/ask.h"
 #include "net/peer/connection.h"
+#include "net/peer/joint.h"
+#include "net/peer/serve.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -19,7 +22,8 @@ enum { OPS = 12, OP_BYTES = 64, DATA_BYTES_MAX = 255 * 16 };
 enum { FLAG_PULLED = 1, FLAG_GIVEN = 2 };
 
 static fry_message messages[OPS];
-static int resolved[OPS], quiet[OPS], withdrawn[OPS];
+static int resolved[OPS], quiet[OPS], withdrawn[OPS], held[OPS];
+static unsigned admitted;
 static uint8_t memories[OPS][OP_BYTES];
 static size_t tokens_open;
 
@@ -105,23 +109,108 @@ static void on_connection_failed(void *turn, fry_peer *peer, const fry_fault *fa
     expect(fault->status != FERRY_OK, "failed, and well");
 }
 
+static void on_wants_pair(void *turn, fry_peer *peer)
+{
+    fry_peer_pair_ready(peer, true, turn);
+}
+
+static void on_pair_heard(void *turn, fry_peer *peer, fry_pair_word word, const fry_pair_note *note)
+{
+    (void)note;
+    fry_peer_pair_ready(peer, word == FRY_PAIR_MAKE, turn);
+}
+
+static bool on_admit(void *turn, fry_peer *peer)
+{
+    (void)turn, (void)peer;
+    return ++admitted % 4 != 0;
+}
+
+static void on_dismiss(void *turn, fry_peer *peer)
+{
+    (void)turn, (void)peer;
+}
+
+static void on_hold(void *turn, fry_message *message)
+{
+    (void)turn;
+    size_t i = (size_t)(message - messages);
+    expect(++held[i] == 1 && quiet[i] == 0 && message->may_join, "held at the wrong time");
+}
+
+static void on_release(void *turn, fry_message *message)
+{
+    (void)turn;
+    expect(held[message - messages]-- == 1, "not held");
+}
+
+static void on_unpaired(void *turn, fry_peer *peer)
+{
+    (void)turn, (void)peer;
+}
+
+/* Over at once. */
+static void on_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot)
+{
+    uint32_t number = lot->number;
+    for (uint32_t i = 0; i < lot->count; i++)
+        on_release(turn, lot->items[i].message);
+    fry_peer_joint_landed(peer, number, admitted % 8 != 1, turn);
+}
+
+static void on_serve(void *turn, fry_slice *piece)
+{
+    fry_peer_served(piece, memories[piece->message - messages] + piece->offset, turn);
+}
+
+static void on_wants_place(void *turn, fry_slice *piece)
+{
+    fry_peer_placed(piece, memories[piece->message - messages] + piece->offset, turn);
+}
+
+static void on_landed(void *turn, fry_slice *piece)
+{
+    fry_peer_stored(piece, turn);
+}
+
+static void on_over(void *turn, fry_slice *piece)
+{
+    (void)turn, (void)piece;
+}
+
 static const fry_peer_events events = {.resolved = on_resolved,
                                        .quiet = on_quiet,
                                        .wants_connection = on_wants_connection,
-                                       .connection_failed = on_connection_failed};
+                                       .connection_failed = on_connection_failed,
+                                       .serve = on_serve,
+                                       .wants_place = on_wants_place,
+                                       .landed = on_landed,
+                                       .over = on_over,
+                                       .wants_pair = on_wants_pair,
+                                       .pair_heard = on_pair_heard,
+                                       .admit = on_admit,
+                                       .dismiss = on_dismiss,
+                                       .hold = on_hold,
+                                       .release = on_release,
+                                       .launch = on_launch,
+                                       .unpaired = on_unpaired};
 
 /* Receives of tags 1 and 2, sends of others: of each some are ready, or withdrawn. */
-static void open_messages(fry_peer *peer)
+static void open_messages(fry_peer *peer, bool joins)
 {
     memset(resolved, 0, sizeof(resolved));
     memset(quiet, 0, sizeof(quiet));
     memset(withdrawn, 0, sizeof(withdrawn));
+    memset(held, 0, sizeof(held));
     for (size_t i = 0; i < OPS; i++) {
         messages[i] = (fry_message){.memory = memories[i],
                                     .size_bytes = i % 3 == 2 ? OP_BYTES : 16,
                                     .tag = 1 + i % 2,
                                     .op = 100 + i,
                                     .is_send = i >= OPS / 2};
+        messages[i].is_staged = messages[i].may_join = joins && i % 3 == 2;
+        if (messages[i].is_staged)
+            messages[i].memory = NULL;
         expect(fry_peer_enter(peer, &messages[i], NULL), "not entered");
         if (i % 6 == 5) {
             withdrawn[i] = 1;
@@ -208,17 +297,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fry_memory memory;
     fry_memory_init(&memory, NULL);
     const fry_log log = {.max_level = FERRY_LOG_ERROR};
-    fry_peer_options options = {
-        .memory = &memory, .log = &log, .rank = 1, .unexpected_max = OPS, .events = &events};
-    fry_connection_session session = {
-        .window_messages = 4, .window_bytes = 2048, .unexpected_max = 8};
+    /* By the last byte: with messages in pieces and lots, as the leader or as the follower. */
+    unsigned how = size > 0 ? data[size - 1] % 4 : 0;
+    bool joins = how >= 2;
+    fry_peer_options options = {.memory = &memory,
+                                .log = &log,
+                                .rank = 1,
+                                .own_rank = how == 3 ? 2 : 0,
+                                .unexpected_max = OPS,
+                                .events = &events};
+    fry_connection_session session = {.window_messages = 4,
+                                      .window_bytes = 2048,
+                                      .unexpected_max = 8,
+                                      .has_pieces = joins,
+                                      .has_pairs = joins};
+    admitted = 0;
     fry_peer *peer = fry_peer_open(&options);
     fry_peer_connection *connection = fry_peer_connection_open(&options, &session);
     expect(peer != NULL && connection != NULL, "no memory");
     fry_channel channel = {.ops = &nobody, .eager_bytes_max = 32};
     tokens_open = 0;
     fry_peer_attach(peer, connection, &channel, NULL);
-    open_messages(peer);
+    open_messages(peer, joins);
     while (size >= 3) {
         size_t header_bytes = data[0];
         size_t data_bytes = (size_t)data[1] * 16;
@@ -242,7 +342,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL, NULL);
     fry_peer_destroyed(peer, connection, NULL);
     for (size_t i = 0; i < OPS; i++)
-        expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "not over");
+        expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1 && held[i] == 0, "not over");
     fry_peer_connection_close(connection);
     fry_peer_close(peer);
     return 0;

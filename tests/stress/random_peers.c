@@ -351,15 +351,13 @@ static void on_parted(void *turn, fry_peer *peer)
     expect(false, "it parts, and was not asked to");
 }
 
-/* With `done`, and without. */
-static const fry_peer_events events[2] = {
-    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL,
-     on_left, on_serve, on_wants_place, on_landed, on_over, on_show, on_shown, on_hide, on_hidden,
-     NULL},
-    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL,
-     on_left, on_serve, on_wants_place, on_landed, on_over, on_show, on_shown, on_hide, on_hidden,
-     NULL},
-};
+#define EVENTS                                                                                     \
+    .resolved = on_resolved, .quiet = on_quiet, .wants_connection = on_wants_connection,           \
+    .connection_failed = on_connection_failed, .parted = on_parted, .left = on_left,               \
+    .serve = on_serve, .wants_place = on_wants_place, .landed = on_landed, .over = on_over,        \
+    .show = on_show, .shown = on_shown, .hide = on_hide, .hidden = on_hidden
+
+static const fry_peer_events events[2] = {{EVENTS}, {EVENTS, .done = on_done}};
 
 /* ---- connections ---- */
 

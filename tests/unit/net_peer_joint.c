@@ -90,6 +90,11 @@ static void on_release(void *turn, fry_message *message)
     cr_assert_eq((*held_of(message))--, 1);
 }
 
+static void on_unpaired(void *turn, fry_peer *peer)
+{
+    (void)turn, (void)peer;
+}
+
 static void on_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot)
 {
     (void)turn;
@@ -113,6 +118,7 @@ static pair *joint_init(void)
     events.hold = on_hold;
     events.release = on_release;
     events.launch = on_launch;
+    events.unpaired = on_unpaired;
     p->options.events = &events;
     p->session.has_pairs = true;
     memset(gpus, 0, sizeof gpus);

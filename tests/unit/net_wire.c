@@ -9,8 +9,7 @@ TestSuite(net_wire, .timeout = 60);
 /* Packed by either function. */
 static size_t pack(uint8_t *to, const fry_wire_header *header)
 {
-    if (header->kind != FRY_WIRE_EAGER && header->kind != FRY_WIRE_PULLED &&
-        header->kind != FRY_WIRE_HELD)
+    if (header->kind != FRY_WIRE_EAGER && header->kind != FRY_WIRE_PULLED)
         return fry_wire_pack(to, header);
     fry_wire_pack_message(to, header);
     return FRY_WIRE_MESSAGE_BYTES;
@@ -27,7 +26,7 @@ static fry_wire_header make(uint8_t kind)
         .op = UINT64_C(0x0123456789abcdef),
         .size_bytes = kind == FRY_WIRE_POISON ? 0 : UINT64_C(0x1122334455667788),
         .offset = UINT64_C(0x8877665544332211),
-        .is_yes = kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED,
+        .is_yes = kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED || kind == FRY_WIRE_HELD,
         .place = {{1, 2, 3, [FRY_PLACE_BYTES - 1] = 0xff}},
         .acked = {7, 65535},
         .series_count = FRY_WIRE_SERIES_MAX,
@@ -40,7 +39,25 @@ static fry_wire_header make(uint8_t kind)
                   .domain = "cuda",
                   .message = "too late"},
     };
+    if (kind == FRY_WIRE_LOT) {
+        header.joint[0] = (fry_wire_joint){UINT32_MAX, 7, 255, true};
+        header.joint[1] = (fry_wire_joint){1, UINT32_MAX, 1, false};
+        header.joint[2] = header.joint[0];
+    }
+    if (kind == FRY_WIRE_PAIR)
+        memset(header.token, 0x5a, sizeof(header.token));
     return header;
+}
+
+static void expect_same_lot(const fry_wire_header *a, const fry_wire_header *b)
+{
+    cr_assert_eq(a->run_count, b->run_count);
+    for (uint32_t i = 0; i < a->run_count; i++) {
+        cr_expect_eq(a->joint[i].slot, b->joint[i].slot);
+        cr_expect_eq(a->joint[i].number, b->joint[i].number);
+        cr_expect_eq(a->joint[i].count, b->joint[i].count);
+        cr_expect_eq(a->joint[i].is_send, b->joint[i].is_send);
+    }
 }
 
 /* Fills what it does not set with something else. */
@@ -83,6 +100,8 @@ Test(net_wire, messages_come_back_as_they_were)
         cr_expect_eq(other.size_bytes, header.size_bytes);
         cr_expect_eq(other.acked.first, 7);
         cr_expect_eq(other.acked.count, 65535);
+        if (kinds[i] == FRY_WIRE_HELD)
+            cr_expect(other.is_yes);
         if (kinds[i] == FRY_WIRE_POISON)
             expect_same_fault(&other.fault, &header.fault);
     }
@@ -108,8 +127,18 @@ Test(net_wire, control_comes_back_as_it_was)
             cr_expect_eq(other.op, header.op);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK)
             expect_same_fault(&other.fault, &header.fault);
-        if (kind == FRY_WIRE_HIDE)
+        if (kind == FRY_WIRE_HIDE || (kind >= FRY_WIRE_PAIR && kind < FRY_WIRE_ALONE))
             cr_expect_eq(other.op, header.op);
+        if (kind >= FRY_WIRE_OFFER && kind <= FRY_WIRE_PAIR)
+            cr_expect_eq(other.number, header.number);
+        if (kind == FRY_WIRE_OFFER)
+            cr_expect_eq(other.slot, header.slot);
+        if (kind == FRY_WIRE_GO)
+            cr_expect_eq(other.offset, header.offset);
+        if (kind == FRY_WIRE_LOT)
+            expect_same_lot(&other, &header);
+        if (kind == FRY_WIRE_PAIR)
+            cr_expect_arr_eq(other.token, header.token, FRY_PAIR_TOKEN_BYTES);
         if (kind >= FRY_WIRE_VIEW && kind <= FRY_WIRE_HOLDS) {
             cr_expect_eq(other.number, header.number);
             cr_expect_eq(other.slot, header.slot);
@@ -255,8 +284,9 @@ Test(net_wire, what_must_be_zero_is)
             continue;
         }
         size_t size = pack(bytes, &header);
-        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE) {
-            bool may_be_1 = kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED;
+        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE && kind != FRY_WIRE_LOT) {
+            bool may_be_1 =
+                kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED || kind == FRY_WIRE_HELD;
             uint8_t right = bytes[1];
             bytes[1] = may_be_1 ? 2 : 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
@@ -416,4 +446,25 @@ Test(net_wire, a_poison_has_no_data)
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     header.size_bytes = 1;
     cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
+}
+
+Test(net_wire, a_lot_names_launches)
+{
+    fry_wire_header header = make(FRY_WIRE_LOT);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    header.joint[1].count = 0;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
+    header = make(FRY_WIRE_LOT);
+    size_t size = pack(bytes, &header);
+    bytes[size - 1] = 2;
+    cr_expect_not(unpack(bytes, size, &other));
+    header.run_count = FRY_WIRE_JOINTS_MAX;
+    for (uint32_t i = 0; i < FRY_WIRE_JOINTS_MAX; i++)
+        header.joint[i] = (fry_wire_joint){i, i, 1, true};
+    size = pack(bytes, &header);
+    cr_expect_leq(size, FRY_WIRE_BODY_BYTES_MAX);
+    cr_expect(unpack(bytes, size, &other));
+    bytes[1] = FRY_WIRE_JOINTS_MAX + 1;
+    cr_expect_not(unpack(bytes, size, &other));
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/messages/transfer.h"
+
+#include "engine/engine.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/node.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "engine/messages/message.h"
+#include "engine/messages/route.h"
+
+void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *from)
+{
+    fry_node *node = transfer->node;
+    if (node == NULL || node->state >= FRY_NODE_RESOLVED)
+        return;
+    fry_fault fault = *from;
+    fault.op = node->future.id;
+    fault.label = node->label;
+    fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
+                                        fault.message[0] != '\0' ? fault.message
+                                                                 : ferry_status_text(fault.status));
+    fry_graph_fail(turn, node, fault.status, error, false);
+}
+
+void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer)
+{
+    const fry_peer_events *events = transfer->route->group->members->message_events;
+    if (transfer->copies != 0)
+        return;
+    if ((transfer->flags & FRY_TRANSFER_ENDS) != 0)
+        events->quiet(turn, &transfer->message);
+    else if ((transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0)
+        events->untouched(turn, &transfer->message);
+}
