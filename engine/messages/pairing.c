@@ -99,6 +99,12 @@ static fry_peer *peer_of(const fry_pairing *pairing)
     return fry_route_made_peer(pairing->route);
 }
 
+/* Pairs with is_launched. */
+static lot_state state_of(const lot *self)
+{
+    return (lot_state)fry_load_acquire(&self->state);
+}
+
 static void has_news(fry_turn *turn)
 {
     pairings_of(turn->engine)->has_news = true;
@@ -175,7 +181,7 @@ static void is_launched(fry_lot *base, void *stream, ferry_status status, const 
 static lot *free_lot(fry_pairing *pairing)
 {
     lot *found = pairing->lots;
-    while (fry_load_acquire(&found->state) != LOT_FREE)
+    while (state_of(found) != LOT_FREE)
         found++;
     return found; /* the peer has no more than there are */
 }
@@ -262,7 +268,7 @@ static void stand(fry_turn *turn, lot *self)
 /* Nothing of it uses memory any more. */
 static void end_lot(fry_turn *turn, fry_pairing *pairing, lot *self, bool is_whole)
 {
-    bool was_launched = self->state == LOT_FIRED;
+    bool was_launched = state_of(self) == LOT_FIRED;
     for (uint32_t i = 0; i < self->lot.count; i++) {
         self->transfers[i]->is_in_lot = false;
         fry_pairing_release(turn, &self->transfers[i]->message);
@@ -282,7 +288,7 @@ static size_t lots_go_on(fry_turn *turn, fry_pairing *pairing)
     size_t done = 0;
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         lot *self = &pairing->lots[i];
-        lot_state state = (lot_state)fry_load_acquire(&self->state); /* pairs with is_launched */
+        lot_state state = state_of(self);
         if (state == LOT_LAUNCHED) {
             stand(turn, self);
             done++;
@@ -480,7 +486,7 @@ static void fail_messages(fry_turn *turn, fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         const lot *self = &pairing->lots[i];
-        for (uint32_t k = 0; self->state != LOT_FREE && k < self->lot.count; k++)
+        for (uint32_t k = 0; state_of(self) != LOT_FREE && k < self->lot.count; k++)
             fry_transfer_fail(turn, self->transfers[k], &pairing->fault);
     }
 }
@@ -505,7 +511,7 @@ static bool is_over(const fry_pairing *pairing)
     if (pairing->state != PAIRING_ENDED || !pairing->is_ended_there)
         return false;
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        uint32_t state = fry_load_acquire(&pairing->lots[i].state);
+        lot_state state = state_of(&pairing->lots[i]);
         if (state != LOT_FREE && state != LOT_FAILED && state != LOT_FIRED)
             return false;
     }
@@ -516,7 +522,7 @@ static void leave(fry_turn *turn, fry_pairing *pairing)
 {
     fry_pairings *pairings = pairings_of(turn->engine);
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        if (pairing->lots[i].state != LOT_FREE)
+        if (state_of(&pairing->lots[i]) != LOT_FREE)
             end_lot(turn, pairing, &pairing->lots[i], false);
     }
     pairings->ops->pair_close(pairing->pair);
@@ -546,7 +552,9 @@ void fry_pairing_unpaired(void *arg, fry_peer *peer)
     route->pairing = NULL;
     if (pairing == NULL)
         return;
-    fail(turn, pairing, &route->fault);
+    static const fry_fault fault = {.status = FERRY_E_PEER,
+                                    .message = "the connection has no communicator any more"};
+    fail(turn, pairing, &fault);
     pairing->route = NULL;
     pairing->is_ended_there = true; /* or it will never say */
     has_news(turn);
@@ -648,7 +656,7 @@ bool fry_pairings_must_not_sleep(const fry_pairings *pairings)
             (pairing->state == PAIRING_ENDING && now == FRY_PAIR_ENDED))
             return true;
         for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-            uint32_t state = fry_load_acquire(&pairing->lots[i].state);
+            lot_state state = state_of(&pairing->lots[i]);
             if (state == LOT_LAUNCHED || (!pairing->is_failing && state == LOT_FAILED))
                 return true;
         }

@@ -54,9 +54,21 @@ typedef struct ferry_member_info {
 typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_member_info *member);
 
 /*
- * The ways on which GPU memory goes to another process of the host, or comes from one. The two ends
- * of a connection use those that both allow, and each message the best of them that it can take:
- * ferry/message.h. Through host memory it can always go.
+ * The ways on which GPU memory goes to another member, or comes from one. The two ends of a
+ * connection use those that both allow, and each message the best of them that it can take:
+ * ferry/message.h. Through host memory it can always go. CUDA IPC is for processes of one host.
+ *
+ * NCCL is used only between two members that both name it, also on different hosts, and where
+ * libnccl.so.2 (2.27 or later) is found; no way but this one and host memory is used then. A
+ * message that can't go so goes through host memory: if the two GPUs are one, if the two NCCLs are
+ * of different versions, if its memory is on another GPU than the first message between the two
+ * members here used, or if this engine has 16 such connections already. A log line says so.
+ *
+ * Messages that are ready at both ends are launched together, up to 64 of them and 256 MiB. If one
+ * of them is cancelled, or reaches its deadline, while they go, the communicator is aborted, and
+ * all that go with it fail with FERRY_E_PEER; the next message makes a new communicator. Beside a
+ * program's own NCCL collectives on the same GPUs, the two can wait for each other: ferry does not
+ * order them, and does not see that yet.
  */
 typedef enum ferry_gpu_way FERRY_INT_ENUM {
     FERRY_GPU_WAY_ANY = 0,

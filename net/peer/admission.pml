@@ -13,10 +13,10 @@
  *
  * A channel may bring BUSY and NUDGE in another order.
  *
- * Holds: all lots go. Leading by rank is needed for that: IN_A_CIRCLE, member 0 leads with 1, 1 with
- * 2, 2 with 0, all may propose at once, refuse each other, and do so again for ever. By rank the
- * highest member leads with nobody, so its slot is always on its way back, and so on downwards. In a
- * circle worse may come: HOLDS, a leader keeps its slot after BUSY; AT_ONCE, it launches as it
+ * Holds: all lots go. Leading by rank is needed for that: IN_A_CIRCLE, member 0 leads with 1, 1
+ * with 2, 2 with 0, all may propose at once, refuse each other, and do so again for ever. By rank
+ * the highest member leads with nobody, so its slot is always on its way back, and so on downwards.
+ * In a circle worse may come: HOLDS, a leader keeps its slot after BUSY; AT_ONCE, it launches as it
  * proposes, and followers let proposals wait. NO_NUDGE: nobody asks it again. FORGETS: it takes a
  * nudge that came before its BUSY for none.
  */

@@ -416,6 +416,7 @@ void fry_peer_joint_landed(fry_peer *peer, uint32_t number, bool is_whole, void 
 
 bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *header)
 {
+    const fry_peer *peer = connection->peer;
     bool is_for_leader = header->kind == FRY_WIRE_OFFER || header->kind == FRY_WIRE_GO ||
                          header->kind == FRY_WIRE_BUSY || header->kind == FRY_WIRE_NUDGE;
     bool is_for_follower = header->kind == FRY_WIRE_LOT || header->kind == FRY_WIRE_PAIR;
@@ -435,6 +436,7 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
     case FRY_WIRE_ALONE:
         connection->joint->is_off = true;
         go_alone(connection);
+        peer->options.events->unpaired(peer->turn, connection->peer);
         return true;
     default:
         hear_word(connection, header);

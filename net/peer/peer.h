@@ -200,7 +200,10 @@ typedef struct fry_peer_events {
      * fry_peer_joint_landed, now or later. The lot is read during the call.
      */
     void (*launch)(void *turn, fry_peer *peer, const fry_joint_lot *lot);
-    /* The connection is detached, and has no lots any more but those that were launched. */
+    /*
+     * The connection is detached, and has no lots any more but those that were launched; or the
+     * other end has said that it has no pair, and has launched none.
+     */
     void (*unpaired)(void *turn, fry_peer *peer);
 
     /* May be NULL. fry_peer_destroyed has made all quiet: neither end has anything of the other. */
