@@ -328,13 +328,16 @@ bool fry_pairing_admit(void *arg, fry_peer *peer)
     const fry_route *route = fry_peer_arg(peer);
     fry_pairings *pairings = pairings_of(turn->engine);
     if (route->pairing == NULL || route->pairing->state != PAIRING_READY ||
-        route->pairing->is_failing || pairings->slots_used == SLOTS)
+        route->pairing->is_failing)
         return false;
+    if (pairings->slots_used == SLOTS) {
+        pairings->has_refused = true;
+        return false;
+    }
     pairings->slots_used++;
     return true;
 }
 
-/* Others may go on: those that wait are asked in turn. */
 void fry_pairing_dismiss(void *arg, fry_peer *peer)
 {
     fry_turn *turn = arg;
@@ -343,9 +346,13 @@ void fry_pairing_dismiss(void *arg, fry_peer *peer)
     has_news(turn);
 }
 
+/* There are slots again: each in turn may go on. */
 static void ask_waiting(fry_turn *turn, fry_pairings *pairings)
 {
     fry_pairing *pairing;
+    if (!pairings->has_refused || pairings->slots_used == SLOTS)
+        return;
+    pairings->has_refused = false;
     LIST_FOREACH(pairing, &pairings->all, entry) {
         if (pairing->route == NULL || pairing->state != PAIRING_READY || pairing->is_failing)
             continue;
@@ -420,7 +427,7 @@ static void adopt(fry_turn *turn, fry_pairings *pairings)
     fry_pairing *pairing = job.pairing;
     fry_route *route = job.route;
     pairings->job.state = FRY_PAIRING_IDLE;
-    bool is_wanted = route->pair_is_wanted && route->pairing == NULL;
+    bool is_wanted = route != NULL && route->pair_is_wanted && route->pairing == NULL;
     const char *why = pairing == NULL ? pairings->reason : NULL;
     if (is_wanted && why == NULL && !job.is_leader && route->pair_note.version != pairings->version)
         why = "it has another version of NCCL";
@@ -548,7 +555,10 @@ void fry_pairing_unpaired(void *arg, fry_peer *peer)
     fry_turn *turn = arg;
     fry_route *route = fry_peer_arg(peer);
     fry_pairing *pairing = route->pairing;
-    want_no_more(pairings_of(turn->engine), route);
+    fry_pairings *pairings = pairings_of(turn->engine);
+    want_no_more(pairings, route);
+    if (pairings->job.route == route) /* which may be gone when the role has opened it */
+        pairings->job.route = NULL;
     route->pairing = NULL;
     if (pairing == NULL)
         return;

@@ -31,7 +31,7 @@ typedef enum fry_pairing_job_state {
 typedef struct fry_pairing_job {
     fry_pairing_job_state state; /* the loop sets ASKED and IDLE, with the baton; the role DONE */
     bool is_leader;
-    fry_route *route;
+    fry_route *route; /* NULL: nobody wants it any more; not the role's */
     ferry_device *device;
     fry_pairing *pairing; /* NULL: it could not be opened */
 } fry_pairing_job;
@@ -41,6 +41,7 @@ typedef struct fry_pairings {
     TAILQ_HEAD(, fry_route) wanted;
     uint32_t count;      /* in `all` */
     uint32_t slots_used; /* lots that are agreed or going */
+    bool has_refused;    /* a lot was not admitted for want of a slot */
     bool has_news;       /* something in `all` has a next step */
 
     fry_pairing_job job;
