@@ -79,6 +79,8 @@
 #define RELEASE_TIMEOUT_NS 5000000000
 #define WORKERS_GRACE_NS 1000000000
 #define STAGING_DEFAULT ((size_t)32 << 20)
+#define NCCL_SLOTS_DEFAULT 8
+#define NCCL_SLOTS_MAX 64
 #define STAGING_MAX ((size_t)1 << 40)
 
 fry_host_gate fry_test_host_gate;
@@ -147,6 +149,7 @@ static void options_set_defaults(ferry_engine_options *options)
         options->wait_spin_ns = WAIT_SPIN_DEFAULT_NS;
     if (options->message_staging_bytes == 0)
         options->message_staging_bytes = STAGING_DEFAULT;
+    set_default_u32(&options->nccl_slots, NCCL_SLOTS_DEFAULT);
     set_default_u64(&options->max_edges, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u64(&options->max_accesses, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u32(&options->max_tasks, TASKS_DEFAULT);
@@ -182,6 +185,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "trace_records is at most 2^20";
     if (options->message_staging_bytes > STAGING_MAX)
         return "message_staging_bytes is at most 2^40";
+    if (options->nccl_slots > NCCL_SLOTS_MAX)
+        return "nccl_slots is at most 64";
     if (options->watchdog_ns < 0)
         return "watchdog_ns is negative";
     if (options->spin_ns < 0 || options->spin_ns > SPIN_MAX_NS)

@@ -42,8 +42,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SLOTS 8 /* lots on an engine's GPUs at once, agreed or going */
-
 typedef enum pairing_state {
     PAIRING_OPEN = 0,
     PAIRING_NAMING, /* leader: the token is made */
@@ -80,11 +78,12 @@ struct fry_pairing {
     fry_pair *pair;
     uint8_t state; /* pairing_state */
     bool is_leader;
-    bool is_failing;     /* it is to end, or does */
-    bool is_end_heard;   /* the other end's END: it is not told */
-    bool is_ended_there; /* the other end has ended its pair, or is gone */
-    fry_pair_note note;  /* generation; the token, too, once it is known */
-    fry_fault fault;     /* why it ends */
+    uint64_t waits_since; /* the number of its refusal, for want of a slot; 0: it does not wait */
+    bool is_failing;      /* it is to end, or does */
+    bool is_end_heard;    /* the other end's END: it is not told */
+    bool is_ended_there;  /* the other end has ended its pair, or is gone */
+    fry_pair_note note;   /* generation; the token, too, once it is known */
+    fry_fault fault;      /* why it ends */
     LIST_ENTRY(fry_pairing) entry;
     lot lots[FRY_JOINT_PLACES];
 };
@@ -150,6 +149,17 @@ bool fry_pairing_takes(fry_route *route, const ferry_device *device)
         return false;
     return fry_load_relaxed(&route->pair_device) == device ||
            fry_cas(&route->pair_device, &first, device) || first == device;
+}
+
+static const ferry_device *device_of(const fry_route *route)
+{
+    return fry_load_relaxed(&route->pair_device);
+}
+
+/* How many of its slots are in use. */
+static uint8_t *slots_of(const ferry_device *device)
+{
+    return &pairings_of(device->engine)->slots_used[device->device->index];
 }
 
 /* ---- lots: launching ---- */
@@ -274,8 +284,8 @@ static void end_lot(fry_turn *turn, fry_pairing *pairing, lot *self, bool is_who
         fry_pairing_release(turn, &self->transfers[i]->message);
     }
     fry_store_relaxed(&self->state, LOT_FREE);
-    fry_pairings *pairings = pairings_of(turn->engine);
-    pairings->slots_used--;
+    const fry_pairings *pairings = pairings_of(turn->engine);
+    --*slots_of(pairing->device);
     if (was_launched && pairing->state == PAIRING_READY)
         pairings->ops->pair_landed(pairing->pair);
     if (pairing->route != NULL)
@@ -322,43 +332,61 @@ void fry_pairing_release(void *turn, fry_message *message)
 
 /* ---- admission ---- */
 
+static bool has_slot(const fry_pairing *pairing)
+{
+    return *slots_of(pairing->device) < pairing->engine->options.nccl_slots;
+}
+
 bool fry_pairing_admit(void *arg, fry_peer *peer)
 {
     fry_turn *turn = arg;
     const fry_route *route = fry_peer_arg(peer);
     fry_pairings *pairings = pairings_of(turn->engine);
-    if (route->pairing == NULL || route->pairing->state != PAIRING_READY ||
-        route->pairing->is_failing)
+    fry_pairing *pairing = route->pairing;
+    if (pairing == NULL || pairing->state != PAIRING_READY || pairing->is_failing)
         return false;
-    if (pairings->slots_used == SLOTS) {
-        pairings->has_refused = true;
-        return false;
+    if (has_slot(pairing)) {
+        ++*slots_of(pairing->device);
+        return true;
     }
-    pairings->slots_used++;
-    return true;
+    if (pairing->waits_since == 0)
+        pairing->waits_since = ++pairings->waited;
+    return false;
 }
 
 void fry_pairing_dismiss(void *arg, fry_peer *peer)
 {
     fry_turn *turn = arg;
-    (void)peer;
-    pairings_of(turn->engine)->slots_used--;
+    const fry_route *route = fry_peer_arg(peer);
+    --*slots_of(device_of(route));
     has_news(turn);
 }
 
-/* There are slots again: each in turn may go on. */
-static void ask_waiting(fry_turn *turn, fry_pairings *pairings)
+/* The one that has waited for the longest time, and need not any more. */
+static fry_pairing *oldest_waiting(fry_pairings *pairings)
 {
-    fry_pairing *pairing;
-    if (!pairings->has_refused || pairings->slots_used == SLOTS)
-        return;
-    pairings->has_refused = false;
+    fry_pairing *pairing, *oldest = NULL;
     LIST_FOREACH(pairing, &pairings->all, entry) {
-        if (pairing->route == NULL || pairing->state != PAIRING_READY || pairing->is_failing)
-            continue;
+        if (pairing->waits_since != 0 && pairing->route != NULL &&
+            pairing->state == PAIRING_READY && !pairing->is_failing && has_slot(pairing) &&
+            (oldest == NULL || pairing->waits_since < oldest->waits_since))
+            oldest = pairing;
+    }
+    return oldest;
+}
+
+/* There may be slots again. */
+static size_t ask_waiting(fry_turn *turn, fry_pairings *pairings)
+{
+    size_t done = 0;
+    fry_pairing *pairing;
+    while ((pairing = oldest_waiting(pairings)) != NULL) {
+        pairing->waits_since = 0;
         fry_peer_joint_go_on(peer_of(pairing), turn);
         fry_route_launched(turn, pairing->route);
+        done++;
     }
+    return done;
 }
 
 /* ---- beginning ---- */
@@ -393,11 +421,6 @@ static void go_without(fry_turn *turn, fry_route *route, const char *why)
                  "member %u: GPU memory goes another way than NCCL, because %s", route->rank, why);
     fry_peer_pair_off(fry_route_made_peer(route), turn);
     fry_route_launched(turn, route);
-}
-
-static const ferry_device *device_of(const fry_route *route)
-{
-    return fry_load_relaxed(&route->pair_device);
 }
 
 /* The first that is wanted and whose last one is gone. The role has nothing to do. */
@@ -644,8 +667,7 @@ size_t fry_pairings_turn(fry_turn *turn, fry_members *members)
             done++;
         }
     }
-    ask_waiting(turn, pairings);
-    return done;
+    return done + ask_waiting(turn, pairings);
 }
 
 bool fry_pairings_have_work(const fry_pairings *pairings)

@@ -7,6 +7,7 @@
 #ifndef FRY_ENGINE_MESSAGES_PAIRING_H
 #define FRY_ENGINE_MESSAGES_PAIRING_H
 
+#include "engine/engine.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/turn.h"
 #include "net/pairs.h"
@@ -39,10 +40,10 @@ typedef struct fry_pairing_job {
 typedef struct fry_pairings {
     LIST_HEAD(, fry_pairing) all;
     TAILQ_HEAD(, fry_route) wanted;
-    uint32_t count;      /* in `all` */
-    uint32_t slots_used; /* lots that are agreed or going */
-    bool has_refused;    /* a lot was not admitted for want of a slot */
-    bool has_news;       /* something in `all` has a next step */
+    uint32_t count;                      /* in `all` */
+    uint8_t slots_used[FRY_DEVICES_MAX]; /* by device: lots that are agreed or going */
+    uint64_t waited;                     /* lots that were not admitted for want of a slot */
+    bool has_news;                       /* something in `all` has a next step */
 
     fry_pairing_job job;
     /* The role; read by the baton's holder too, once a job is done. */

@@ -118,6 +118,8 @@ typedef struct ferry_engine_options {
                                      chunks of 1 MiB, half of them for each direction, one at least;
                                      allocated when the first such message needs it, and kept;
                                      default 32 MiB, at most 2^40 */
+    uint32_t nccl_slots;          /* groups of messages that may be on one GPU at once, over NCCL
+                                     (FERRY_GPU_WAY_NCCL); others wait. 1 to 64; default 8 */
 } ferry_engine_options;
 
 #define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)
