@@ -40,6 +40,10 @@ extern "C" {
  * program frees by itself may still be open there, but nothing reads it once the send is quiet.
  * ferry_group_member says how many bytes went which way.
  *
+ * Where both members' options name FERRY_GPU_WAY_NCCL, both GPUs launch a message when it is ready
+ * at both ends, together with others: see ferry_gpu_way. A receive stands on the device from then
+ * on, as above.
+ *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
  * write its span until it is quiet. It becomes quiet when the transfer under way has ended or the
