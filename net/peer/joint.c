@@ -447,8 +447,6 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
 bool fry_joint_is_due(const fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
-    if (joint == NULL)
-        return false;
     bool has_unsaid = joint->off_is_due || joint->is_short || next_heard(joint) != NULL;
     for (int word = 0; word < FRY_PAIR_WORDS; word++)
         has_unsaid |= joint->is_word_due[word];

@@ -36,7 +36,7 @@ void fry_peer_joint_landed(fry_peer *peer, uint32_t number, bool is_whole, void 
 /* Handles a header of these. False: the other end broke the rules. */
 bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *header);
 
-/* Whether something waits for a control; says it, as far as possible. */
+/* Where there are joint messages: whether something waits for a control; says what can be said. */
 bool fry_joint_is_due(const fry_peer_connection *connection);
 void fry_joint_go_on(fry_peer_connection *connection);
 

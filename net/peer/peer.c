@@ -435,7 +435,7 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         ask_again(connection);
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
-    if (fry_unlikely(fry_joint_is_due(connection)))
+    if (fry_unlikely(connection->joint != NULL) && fry_joint_is_due(connection))
         fry_joint_go_on(connection);
     if (fry_unlikely(connection->want_count > 0 || connection->unsaid > 0))
         fry_serve_go_on(connection);
@@ -458,7 +458,7 @@ bool fry_peer_is_busy(const fry_peer *peer)
            (connection->run_count > 0 || connection->posting > 0 || connection->pulling > 0 ||
             connection->controls_used > 0 || connection->channel->leaving > 0 ||
             connection->refusals_first != NULL || fry_ask_can_go_on(connection) ||
-            fry_joint_is_due(connection) ||
+            (connection->joint != NULL && fry_joint_is_due(connection)) ||
             (connection->want_count > 0 && connection->serves_free != NULL) ||
             (connection->recalls > 0 && connection->state == FRY_CONNECTION_ATTACHED));
 }
