@@ -350,7 +350,7 @@ static void open_ranks(int count)
 {
     ferry_future *joins[RANKS];
     for (int i = 0; i < count; i++) {
-        char name[16];
+        char name[24];
         ferry_engine_options options = gpu_engine_options(&ranks[i]);
         options.nccl_slots = 1;
         CHECK_STATUS(ferry_engine_create(&options, &ranks[i].engine, NULL), FERRY_OK);
