@@ -269,10 +269,10 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
     record->slot = header->slot;
     record->ahead = header->ahead;
     record->join = FRY_JOIN_NOT;
+    record->may_join = header->kind == FRY_WIRE_HELD && header->is_yes;
     bool is_kept = true;
     if (header->kind == FRY_WIRE_HELD) {
         record->token = NULL;
-        record->may_join = header->is_yes;
     } else if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
 #ifdef FRY_PLANT_RECALL_EARLY
