@@ -137,11 +137,6 @@ static void close_stream(void *arg, void *stream)
     device->ops->native_stream_close(device, stream);
 }
 
-bool fry_pairings_are_here(void)
-{
-    return fry_pairs_find("nccl", NULL) != NULL;
-}
-
 bool fry_pairing_takes(fry_route *route, const ferry_device *device)
 {
     const ferry_device *first = NULL;
