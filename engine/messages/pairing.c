@@ -21,19 +21,16 @@
  * ended, and the other end says the same, or is gone: a GPU of either may use the memory until
  * then.
  *
- * A pair that can't be made turns its connection off (fry_peer_pair_off): messages go another way,
- * and the log says why, once for each connection.
+ * A pair that can't be made turns its connection off (fry_peer_pair_off), and the log says why.
  */
 #include "engine/messages/pairing.h"
 
-#include "engine/engine.h"
 #include "engine/graph/buffer.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/ground/ground.h"
-#include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/route.h"
@@ -159,14 +156,13 @@ static uint8_t *slots_of(const ferry_device *device)
 
 /* ---- lots: launching ---- */
 
-/* On the module's threads. */
+/* On the module's threads, like is_launched. */
 static void wake(void *engine)
 {
     fry_fence(); /* pairs with the fence in fry_arm: the loop looks before it sleeps */
     fry_wake(engine);
 }
 
-/* Likewise. */
 static void is_launched(fry_lot *base, void *stream, ferry_status status, const fry_fault *fault)
 {
     lot *self = (lot *)(void *)base;
@@ -180,7 +176,7 @@ static void is_launched(fry_lot *base, void *stream, ferry_status status, const 
         self->fault.status = status;
     }
     fry_store_release(&self->state, status == FERRY_OK ? LOT_LAUNCHED : LOT_FAILED);
-    wake(engine); /* pairs with lots_go_on */
+    wake(engine);
 }
 
 static lot *free_lot(fry_pairing *pairing)
@@ -206,6 +202,12 @@ void fry_pairing_launch(void *arg, fry_peer *peer, const fry_joint_lot *what)
 {
     fry_turn *turn = arg;
     fry_pairing *pairing = ((fry_route *)fry_peer_arg(peer))->pairing;
+    if (pairing == NULL) { /* the other end has said that it has none, and now that it goes */
+        for (uint32_t i = 0; i < what->count; i++)
+            fry_pairing_release(turn, what->items[i].message);
+        fry_pairing_dismiss(turn, peer);
+        return;
+    }
     lot *self = free_lot(pairing);
     self->pairing = pairing;
     self->number = what->number;
@@ -580,8 +582,7 @@ void fry_pairing_unpaired(void *arg, fry_peer *peer)
     route->pairing = NULL;
     if (pairing == NULL)
         return;
-    static const fry_fault fault = {.status = FERRY_E_PEER,
-                                    .message = "the connection has no communicator any more"};
+    static const fry_fault fault = {.status = FERRY_E_PEER, .message = "it has no communicator"};
     fail(turn, pairing, &fault);
     pairing->route = NULL;
     pairing->is_ended_there = true; /* or it will never say */
@@ -716,7 +717,8 @@ static fry_pairing *make(ferry_engine *engine, fry_pairings *pairings)
                                     .is_stream_idle = is_stream_idle,
                                     .close_stream = close_stream};
     fry_pairing *pairing = fry_alloc(&engine->memory, sizeof *pairing, _Alignof(fry_pairing));
-    (void)snprintf(pairings->reason, sizeof pairings->reason, "there is no memory, or no thread");
+    (void)snprintf(pairings->reason, sizeof pairings->reason,
+                   "16 others use it, or there is no memory");
     if (pairing == NULL)
         return NULL;
     pairing->pair = pairings->ops->pair_open(pairings->pairs, &device, job->is_leader);

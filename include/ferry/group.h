@@ -62,7 +62,8 @@ typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_membe
  * libnccl.so.2 (2.27 or later) is found; no way but this one and host memory is used then. A
  * message that can't go so goes through host memory: if the two GPUs are one, if the two NCCLs are
  * of different versions, if its memory is on another GPU than the first message between the two
- * members here used, or if this engine has 16 such connections already. A log line says so.
+ * members here used, or if this engine has 16 such connections already. A log line says so, but for
+ * the GPU.
  *
  * Messages that are ready at both ends are launched together, up to 64 of them and 256 MiB. If one
  * of them is cancelled, or reaches its deadline, while they go, the communicator is aborted, and

@@ -120,7 +120,10 @@ static void is_answered(fry_peer_connection *connection)
         fry_joint_lot *lot = &joint->lots[i];
         if (lot->state != FRY_JOINT_ANSWERED || !is_next(joint, lot))
             continue;
-        go_as_answered(connection, lot);
+        if (joint->is_ready || joint->is_off)
+            go_as_answered(connection, lot);
+        else /* the pair has ended since, and with it what the other end has launched */
+            take_back(connection, lot);
         i = (size_t)-1; /* the other one may be next */
     }
     if (joint->is_off)

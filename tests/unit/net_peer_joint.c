@@ -389,6 +389,25 @@ Test(net_peer_joint, a_busy_leader_waits_for_itself)
     expect_joint(send, receive);
 }
 
+/* The pair ended while the lot was proposed, and the other end says GO nevertheless. */
+Test(net_peer_joint, what_is_agreed_without_a_pair_waits)
+{
+    JOINT(p);
+    makes_later = true;
+    (void)begin_one(p, 0, true, 1);
+    (void)begin_one(p, 1, false, 1);
+    run(p);
+    fake_wire_hold(p->wire, FAKE_HOLD_ARRIVALS);
+    fry_peer_pair_ready(p->ends[0].peer, true, NULL);
+    cr_assert_eq(gpus[0].slots_used, 1, "proposed");
+    fry_peer_pair_ready(p->ends[0].peer, false, NULL);
+    fake_wire_hold(p->wire, 0);
+    const fry_wire_header go = {.kind = FRY_WIRE_GO, .number = 0, .offset = 1};
+    inject(p, 0, &go, 0, false);
+    cr_expect(p->ends[0].failed == 0 && gpus[0].launched == 0);
+    cr_expect(held[0] == 0 && gpus[0].slots_used == 0);
+}
+
 /* ---- withdrawn ---- */
 
 /* A lot that both ends have agreed on goes, with what was withdrawn since. */
