@@ -81,6 +81,8 @@
 #define STAGING_DEFAULT ((size_t)32 << 20)
 #define NCCL_SLOTS_DEFAULT 8
 #define NCCL_SLOTS_MAX 64
+#define NCCL_PAIRS_DEFAULT 16
+#define NCCL_PAIRS_MAX 1024
 #define STAGING_MAX ((size_t)1 << 40)
 
 fry_host_gate fry_test_host_gate;
@@ -150,6 +152,7 @@ static void options_set_defaults(ferry_engine_options *options)
     if (options->message_staging_bytes == 0)
         options->message_staging_bytes = STAGING_DEFAULT;
     set_default_u32(&options->nccl_slots, NCCL_SLOTS_DEFAULT);
+    set_default_u32(&options->nccl_pairs, NCCL_PAIRS_DEFAULT);
     set_default_u64(&options->max_edges, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u64(&options->max_accesses, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u32(&options->max_tasks, TASKS_DEFAULT);
@@ -187,6 +190,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "message_staging_bytes is at most 2^40";
     if (options->nccl_slots > NCCL_SLOTS_MAX)
         return "nccl_slots is at most 64";
+    if (options->nccl_pairs > NCCL_PAIRS_MAX)
+        return "nccl_pairs is at most 1024";
     if (options->watchdog_ns < 0)
         return "watchdog_ns is negative";
     if (options->spin_ns < 0 || options->spin_ns > SPIN_MAX_NS)

@@ -144,6 +144,7 @@ static json_t *gather_limits(const ferry_engine *engine)
         {"inline_copy_bytes", (int64_t)options.inline_copy_bytes},
         {"message_staging_bytes", (int64_t)options.message_staging_bytes},
         {"nccl_slots", options.nccl_slots},
+        {"nccl_pairs", options.nccl_pairs},
         {"spin_ns", options.spin_ns},
         {"wait_spin_ns", options.wait_spin_ns},
         {"watchdog_ns", options.watchdog_ns},

@@ -74,6 +74,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/message.h"
 #include "engine/messages/neighbour.h"
+#include "engine/messages/pairing_open.h"
 #include "engine/messages/route.h"
 
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */

@@ -33,6 +33,7 @@
 #include "engine/messages/hidden.h"
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
+#include "engine/messages/launch.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
@@ -265,9 +266,9 @@ const fry_peer_events fry_transfer_events = {
     .pair_heard = fry_pairing_heard,
     .admit = fry_pairing_admit,
     .dismiss = fry_pairing_dismiss,
-    .hold = fry_pairing_hold,
-    .release = fry_pairing_release,
-    .launch = fry_pairing_launch,
+    .hold = fry_launch_hold,
+    .release = fry_launch_release,
+    .launch = fry_launch_lot,
     .unpaired = fry_pairing_unpaired,
     .gone = fry_neighbour_gone,
 };

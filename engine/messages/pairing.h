@@ -8,14 +8,11 @@
 #define FRY_ENGINE_MESSAGES_PAIRING_H
 
 #include "engine/engine.h"
-#include "engine/graph/kind.h"
 #include "engine/graph/turn.h"
 #include "net/pairs.h"
 #include "net/peer/joint.h"
 
 #include <bsd/sys/queue.h>
-
-#define FRY_PAIRINGS_MOST 16 /* of an engine, with a pair */
 
 typedef struct fry_members fry_members;
 typedef struct fry_pairing fry_pairing;
@@ -40,10 +37,9 @@ typedef struct fry_pairing_job {
 typedef struct fry_pairings {
     LIST_HEAD(, fry_pairing) all;
     TAILQ_HEAD(, fry_route) wanted;
-    uint32_t count;                      /* in `all` */
-    uint8_t slots_used[FRY_DEVICES_MAX]; /* by device: lots that are agreed or going */
-    uint64_t waited;                     /* lots that were not admitted for want of a slot */
-    bool has_news;                       /* something in `all` has a next step */
+    uint32_t count; /* in `all` */
+    uint64_t uses;  /* lots that went */
+    bool has_news;  /* something in `all` has a next step */
 
     fry_pairing_job job;
     /* The role; read by the baton's holder too, once a job is done. */
@@ -69,9 +65,6 @@ void fry_pairing_wanted(void *turn, fry_peer *peer);
 void fry_pairing_heard(void *turn, fry_peer *peer, fry_pair_word word, const fry_pair_note *note);
 bool fry_pairing_admit(void *turn, fry_peer *peer);
 void fry_pairing_dismiss(void *turn, fry_peer *peer);
-void fry_pairing_hold(void *turn, fry_message *message);
-void fry_pairing_release(void *turn, fry_message *message);
-void fry_pairing_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot);
 void fry_pairing_unpaired(void *turn, fry_peer *peer);
 
 /* A message has failed that may be in a lot: if it is, the pair ends, so that the lot does. */
@@ -80,16 +73,8 @@ void fry_pairing_failed(fry_turn *turn, const fry_transfer *transfer);
 /* On the loop: takes the next steps. Returns how much was done. */
 size_t fry_pairings_turn(fry_turn *turn, fry_members *members);
 
-/* The role, without the baton: finds the transport, opens pairs. Returns how much was done. */
-size_t fry_pairings_work(fry_members *members);
-
 /* Whether the loop has to look here at all; and whether it may not sleep before it has. */
 bool fry_pairings_have_work(const fry_pairings *pairings);
 bool fry_pairings_must_not_sleep(const fry_pairings *pairings);
-
-/* None is left; any thread. */
-void fry_pairings_free(fry_pairings *pairings);
-
-extern const fry_op_kind fry_kind_lot;
 
 #endif

@@ -12,6 +12,7 @@
 typedef struct fry_members fry_members;
 typedef struct fry_route fry_route;
 typedef struct fry_pairing fry_pairing;
+typedef struct fry_slots fry_slots;
 
 /*
  * What is to be done on a route. What its connection needs next is not among it: the link's state
@@ -55,6 +56,7 @@ struct fry_route {
     uint64_t hide_next, closing_generation;
     uint32_t asked;           /* FRY_DUE_: FAIL (with connection_fault), WANT */
     fry_pairing *pairing;     /* NULL: none */
+    fry_slots *pair_slots;    /* of pair_device; NULL: there was no pairing yet */
     bool pair_is_wanted;      /* in pairings->wanted */
     uint64_t pair_generation; /* of the latest, at the leader */
     fry_pair_note pair_note;  /* pair_is_wanted: what is to be made */

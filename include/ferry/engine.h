@@ -119,7 +119,12 @@ typedef struct ferry_engine_options {
                                      allocated when the first such message needs it, and kept;
                                      default 32 MiB, at most 2^40 */
     uint32_t nccl_slots;          /* groups of messages that may be on one GPU at once, over NCCL
-                                     (FERRY_GPU_WAY_NCCL); others wait. 1 to 64; default 8 */
+                                     (FERRY_GPU_WAY_NCCL), those of all engines of the process
+                                     together; others wait. 1 to 64; default 8 */
+    uint32_t nccl_pairs;          /* communicators that the engine has at once, one for each member
+                                     with which it exchanges messages over NCCL; if another is
+                                     wanted, one that was not used for long is ended for it. 1 to
+                                     1024; default 16 */
 } ferry_engine_options;
 
 #define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)

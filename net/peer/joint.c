@@ -303,6 +303,7 @@ static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *h
 static void say_due(fry_peer_connection *connection)
 {
     static const fry_wire_kind kinds[] = {[FRY_PAIR_MAKE] = FRY_WIRE_PAIR,
+                                          [FRY_PAIR_RETIRE] = FRY_WIRE_RETIRE,
                                           [FRY_PAIR_END] = FRY_WIRE_UNPAIR,
                                           [FRY_PAIR_HAS_ENDED] = FRY_WIRE_UNPAIRED};
     fry_joint *joint = connection->joint;
@@ -328,6 +329,7 @@ static void hear_word(fry_peer_connection *connection, const fry_wire_header *he
 {
     const fry_peer *peer = connection->peer;
     fry_pair_word word = header->kind == FRY_WIRE_PAIR     ? FRY_PAIR_MAKE
+                         : header->kind == FRY_WIRE_RETIRE ? FRY_PAIR_RETIRE
                          : header->kind == FRY_WIRE_UNPAIR ? FRY_PAIR_END
                                                            : FRY_PAIR_HAS_ENDED;
     fry_pair_note note = {.generation = header->op};
@@ -477,6 +479,17 @@ bool fry_joint_is_busy(const fry_peer_connection *connection)
             return true;
     }
     return false;
+}
+
+bool fry_peer_joint_is_busy(const fry_peer *peer)
+{
+    return peer->connection != NULL && fry_joint_is_busy(peer->connection);
+}
+
+bool fry_peer_joint_has_more(const fry_peer *peer)
+{
+    const fry_peer_connection *connection = peer->connection;
+    return connection != NULL && connection->joint != NULL && connection->joint->first != NULL;
 }
 
 void fry_joint_detach(fry_peer_connection *connection)

@@ -25,6 +25,12 @@ void fry_peer_pair_off(fry_peer *peer, void *turn);
 /* `admit` may answer something else now. */
 void fry_peer_joint_go_on(fry_peer *peer, void *turn);
 
+/* Whether lots go, or are being agreed. */
+bool fry_peer_joint_is_busy(const fry_peer *peer);
+
+/* The leader: whether messages wait for a lot. */
+bool fry_peer_joint_has_more(const fry_peer *peer);
+
 /*
  * A lot is over, which the engine was told to launch on this connection. is_whole: receives have
  * their bytes. Otherwise the engine fails them.

@@ -616,6 +616,7 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
     case FRY_WIRE_BUSY:
     case FRY_WIRE_NUDGE:
     case FRY_WIRE_PAIR:
+    case FRY_WIRE_RETIRE:
     case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
     case FRY_WIRE_ALONE:

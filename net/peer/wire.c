@@ -118,6 +118,7 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         memcpy(to + VIEW_BYTES, header->place.bytes, FRY_PLACE_BYTES);
         return SHOW_BYTES;
     case FRY_WIRE_HIDE:
+    case FRY_WIRE_RETIRE:
     case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
         fry_wire_put64(to + 8, header->op);
@@ -292,6 +293,7 @@ static size_t joint_bytes(uint8_t kind)
         return GO_BYTES;
     case FRY_WIRE_PAIR:
         return PAIR_BYTES;
+    case FRY_WIRE_RETIRE:
     case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
         return HIDE_BYTES;

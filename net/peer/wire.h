@@ -39,10 +39,10 @@
  *
  * OFFER has what VIEW has. LOT, GO, BUSY and NUDGE name a lot by its number; LOT is followed by
  * runs of launches, each slot, number (32 bit), count (8 bit), and whether the leader sends them (8
- * bit). PAIR, UNPAIR and UNPAIRED name a pair by its generation. ALONE is its kind and seven zero
- * bytes.
+ * bit). PAIR, RETIRE, UNPAIR and UNPAIRED name a pair by its generation. ALONE is its kind and
+ * seven zero bytes.
  *
- *      LOT            GO              BUSY, NUDGE    PAIR               UNPAIR, UNPAIRED
+ *      LOT            GO              BUSY, NUDGE    PAIR               RETIRE, UNPAIR...
  *   0  kind           kind            kind           kind               kind
  *   1  runs           0               0              0                  0
  *   2  0, 16 bit      0, 16 bit       0, 16 bit      0, 16 bit          0, 16 bit
@@ -131,6 +131,7 @@ typedef enum fry_wire_kind {
     FRY_WIRE_BUSY,     /* none of them is, now */
     FRY_WIRE_NUDGE,    /* after BUSY: it can be tried again */
     FRY_WIRE_PAIR,     /* to make a pair with that token */
+    FRY_WIRE_RETIRE,   /* nothing goes over it here any more */
     FRY_WIRE_UNPAIR,   /* to end it */
     FRY_WIRE_UNPAIRED, /* it is ended here */
     FRY_WIRE_ALONE,    /* there will be no pair */

@@ -364,6 +364,7 @@ Test(bad_input, engine_options_out_of_their_limits_are_refused)
         {.spin_ns = 1000000001},
         {.flight_records = (1u << 20) + 1},
         {.nccl_slots = 65},
+        {.nccl_pairs = 1025},
         {.reserved = 1},
         {.allocator = &no_alloc},
         {.clock = &no_clock},

@@ -9,7 +9,6 @@
  * - cut: sends and receives that are cancelled or late while they go: these and what goes with them
  *   fail, their memory is quiet, and messages after them go.
  * - other: spans on another GPU than the first message's.
- * - mesh: up to eight members, each with a GPU on which one kernel of NCCL finds room at a time.
  * - storm: all of it at random. shut: and one of the members leaves.
  */
 #include "tests/gpu/members.h"
@@ -344,136 +343,11 @@ static void test_shut(void)
     }
 }
 
-/* ---- mesh ---- */
-
-#define RANKS 8
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PARCELS 200
-#else
-#define PARCELS 1000
-#endif
-
-typedef struct parcel {
-    int from, to;
-    ferry_buffer *src, *dst;
-    ferry_future *send, *receive;
-} parcel;
-
-static gpu_engine ranks[RANKS];
-static ferry_device *rank_gpus[RANKS];
-static ferry_group *rank_groups[RANKS];
-static parcel parcels[PARCELS];
-
-static void open_ranks(int count)
-{
-    ferry_future *joins[RANKS];
-    for (int i = 0; i < count; i++) {
-        char name[24];
-        ferry_engine_options options = gpu_engine_options(&ranks[i]);
-        options.nccl_slots = 1;
-        CHECK_STATUS(ferry_engine_create(&options, &ranks[i].engine, NULL), FERRY_OK);
-        (void)snprintf(name, sizeof name, "cuda:%d", i);
-        rank_gpus[i] = gpu_device(&ranks[i], name);
-        ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
-        group.store = "mem:gpu";
-        group.job = "job";
-        group.size = (uint32_t)count;
-        group.rank = i;
-        group.lease_ns = 100000000000;
-        group.unexpected_max = UNEXPECTED_FEW;
-        group.gpu_way = FERRY_GPU_WAY_NCCL;
-        joins[i] = ferry_group_join(ranks[i].engine, &group, &rank_groups[i]);
-    }
-    for (int i = 0; i < count; i++)
-        CHECK_STATUS(gpu_end(joins[i]), FERRY_OK);
-}
-
-static void close_ranks(int count)
-{
-    for (int i = 0; i < count; i++)
-        ferry_group_release(rank_groups[i]);
-    for (int i = 0; i < count; i++)
-        gpu_engine_close(&ranks[i]);
-}
-
-static void begin_half(int i, bool is_send)
-{
-    parcel *self = &parcels[i];
-    if (is_send)
-        self->send = ferry_send(rank_groups[self->from], (ferry_peer)self->to, (ferry_tag)i,
-                                ferry_buffer_span(self->src), NULL);
-    else
-        self->receive = ferry_recv(rank_groups[self->to], (ferry_peer)self->from, (ferry_tag)i,
-                                   ferry_buffer_span(self->dst), NULL);
-}
-
-static void shuffle(int *order)
-{
-    for (int i = 0; i < PARCELS; i++)
-        order[i] = i;
-    for (int i = PARCELS; i-- > 1;) {
-        int k = (int)below((size_t)i + 1), kept = order[i];
-        order[i] = order[k];
-        order[k] = kept;
-    }
-}
-
-/* On the emulator a GPU has room for one kernel of NCCL: who launches in an order of his own stands
- * for ever (tests/emu/programs/nccl_deadlock.c). Each end begins in an order of its own here. */
-static void test_mesh(void)
-{
-    static int sends[PARCELS], receives[PARCELS];
-    static unsigned char words[256];
-    int count = 0;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    count = count < RANKS ? count : RANKS;
-    if (count < 3)
-        return;
-    gpu_watch("a mesh", 100);
-    open_ranks(count);
-    for (int i = 0; i < PARCELS; i++) {
-        parcel *self = &parcels[i];
-        self->from = (int)below((size_t)count);
-        self->to = (self->from + 1 + (int)below((size_t)count - 1)) % count;
-        size_t size_bytes = 1 + below(i % 10 == 0 ? 2 * MIB : sizeof words);
-        self->src = gpu_buffer(rank_gpus[self->from], size_bytes, FERRY_MEMORY_DEFAULT);
-        self->dst = gpu_buffer(rank_gpus[self->to], size_bytes, FERRY_MEMORY_DEFAULT);
-        ferry_device *host = ferry_device_find(ranks[self->from].engine, "host:0");
-        OWN_BUFFER *bytes = gpu_buffer(host, size_bytes, FERRY_MEMORY_DEFAULT);
-        fill(ferry_buffer_data(bytes), size_bytes, (uint64_t)i);
-        CHECK_STATUS(gpu_end(ferry_copy(ranks[self->from].engine, ferry_buffer_span(self->src),
-                                        ferry_buffer_span(bytes), NULL)),
-                     FERRY_OK);
-    }
-    shuffle(sends);
-    shuffle(receives);
-    for (int i = 0; i < PARCELS; i++) {
-        begin_half(sends[i], true);
-        begin_half(receives[i], false);
-    }
-    for (int i = 0; i < PARCELS; i++) {
-        parcel *self = &parcels[i];
-        ferry_span dst = ferry_buffer_span(self->dst);
-        CHECK_STATUS(gpu_end(self->send), FERRY_OK);
-        CHECK_STATUS(gpu_end(self->receive), FERRY_OK);
-        ferry_device *host = ferry_device_find(ranks[self->to].engine, "host:0");
-        OWN_BUFFER *bytes = gpu_buffer(host, dst.size_bytes, FERRY_MEMORY_DEFAULT);
-        CHECK_STATUS(
-            gpu_end(ferry_copy(ranks[self->to].engine, ferry_buffer_span(bytes), dst, NULL)),
-            FERRY_OK);
-        CHECK(is_filled(ferry_buffer_data(bytes), dst.size_bytes, (uint64_t)i));
-        ferry_buffer_release(self->src);
-        ferry_buffer_release(self->dst);
-    }
-    close_ranks(count);
-}
-
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {{"sizes", test_sizes},     {"many", test_many},
-                                       {"landing", test_landing}, {"cut", test_cut},
-                                       {"other", test_other},     {"storm", test_storm},
-                                       {"shut", test_shut},       {"mesh", test_mesh}};
+    static const named_test tests[] = {
+        {"sizes", test_sizes}, {"many", test_many},   {"landing", test_landing}, {"cut", test_cut},
+        {"other", test_other}, {"storm", test_storm}, {"shut", test_shut}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     ferry_backend_info nccl = {0};
