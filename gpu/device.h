@@ -158,8 +158,13 @@ typedef struct fry_device_ops {
     ferry_status (*memory_open_shared)(fry_device *device, const fry_memory_share *share,
                                        void **memory_p, fry_fault *fault);
 
-    /* Closes it, once for each opening; nothing uses it any more. Any thread; may block. */
-    void (*memory_close_shared)(fry_device *device, void *memory);
+    /*
+     * Closes it, once for each opening; nothing uses it any more. Any thread; does not wait for the
+     * device, which may keep it up as long as something runs there. Then *is_closed is set to 1
+     * (release), on any thread, and the engine is notified. NULL: nobody wants to know. After the
+     * backend was stopped it is closed when this returns.
+     */
+    void (*memory_close_shared)(fry_device *device, void *memory, uint32_t *is_closed);
 
     /*
      * For other libraries that work on the device in the engine's name. Makes the device's context

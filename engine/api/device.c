@@ -19,6 +19,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
 #include "engine/loop/late.h"
+#include "engine/messages/members.h"
 #include "gpu/backend.h"
 
 #include <errno.h>
@@ -405,6 +406,7 @@ void fry_fired_wake(void *arg)
     fry_turn turn;
     if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
         (void)fry_lanes_poll(&turn);
+        turn.wake |= fry_members_have_closed(engine);
         (void)fry_turn_end(&turn, engine->submit_budget);
     } else {
         fry_fence(); /* pairs with the fence in fry_arm */

@@ -3,14 +3,17 @@
  * Imports. An allocation of another process is opened once for each device that reads it, and kept:
  * opening takes the driver longer than most copies. Who reads it counts as a user.
  *
- * The driver may block in opening and closing, so the loop does that without the baton, one at a
- * time (fry_imports_work). What the other member says of its memory is checked by neighbour.c and
- * by the device: it can make this member read nothing but what it has shown.
+ * The driver may block in opening, so the loop does that without the baton, one at a time
+ * (fry_imports_work). Closing may take it as long as something runs on the GPU, a program's kernel
+ * perhaps that waits for a message: the device does it, and says when it is done. What the other
+ * member says of its memory is checked by neighbour.c and by the device: it can make this member
+ * read nothing but what it has shown.
  *
  * An import is closed when its owner asks for that, when its connection is over, when there are
  * many, and when it is in the way: the other process has freed that allocation, and has another at
  * its address, which can only be opened when the old one is closed. None is closed while it has
- * users.
+ * users. What waits to be opened does not wait for what is closed: if that is still in the way, the
+ * message comes in pieces, and a later one tries again.
  */
 #include "engine/messages/import.h"
 
@@ -25,10 +28,10 @@ void fry_imports_init(fry_imports *imports)
     TAILQ_INIT(&imports->used);
 }
 
-static void close_now(const fry_import *import)
+static void close_soon(const fry_import *import, uint32_t *is_closed)
 {
     fry_device *device = import->buffer.device->device;
-    device->ops->memory_close_shared(device, import->buffer.data);
+    device->ops->memory_close_shared(device, import->buffer.data, is_closed);
 }
 
 static void give(fry_imports *imports, fry_import *import)
@@ -165,18 +168,29 @@ static fry_import *find(fry_imports *imports, fry_route *route, ferry_device *de
 
 size_t fry_imports_work(fry_imports *imports)
 {
-    fry_import *import = imports->job;
+    const fry_import *import = imports->job;
     if (fry_likely(import == NULL || imports->is_done))
         return 0;
     fry_device *device = import->buffer.device->device;
     fry_fault fault;
-    if (import->state == FRY_IMPORT_OPENING)
-        imports->status =
-            device->ops->memory_open_shared(device, &import->share, &imports->memory, &fault);
-    else
-        close_now(import);
+    imports->status =
+        device->ops->memory_open_shared(device, &import->share, &imports->memory, &fault);
     imports->is_done = true;
     return 1;
+}
+
+/* Whether the device has closed it. */
+static bool is_closed(const fry_import *import)
+{
+    return import->state == FRY_IMPORT_CLOSING && fry_load_acquire(&import->is_closed) != 0;
+}
+
+bool fry_imports_are_due(const fry_imports *imports)
+{
+    bool is_due = imports->has_news || imports->job != NULL;
+    for (size_t i = 0; i < FRY_IMPORTS_MOST && imports->closing_count != 0 && !is_due; i++)
+        is_due = is_closed(&imports->all[i]);
+    return is_due;
 }
 
 /* Lets go of all other imports of that device that nobody reads. True: some were open. */
@@ -194,16 +208,12 @@ static bool clear_way(fry_imports *imports, const fry_import *for_import)
     return has_some;
 }
 
-/* The role has done what was due. */
+/* The role has opened one, or not. */
 static void end_job(fry_imports *imports)
 {
     fry_import *import = imports->job;
     imports->job = NULL;
     imports->has_news = true;
-    if (import->state == FRY_IMPORT_CLOSING) {
-        give(imports, import);
-        return;
-    }
     if (imports->status == FERRY_OK) {
         import->buffer.data = imports->memory;
         import->state = FRY_IMPORT_OPEN;
@@ -219,23 +229,45 @@ static void end_job(fry_imports *imports)
         let_go(imports, import);
 }
 
-/* On the loop: closing comes first, as it may be in the way. */
-static void next_job(fry_imports *imports)
+static void begin_to_close(fry_imports *imports, fry_import *import)
 {
-    fry_import *import, *wanted = NULL;
-    TAILQ_FOREACH(import, &imports->used, entry) {
+    import->state = FRY_IMPORT_CLOSING;
+    fry_store_relaxed(&import->is_closed, 0);
+    imports->closing_count++;
+    close_soon(import, &import->is_closed);
+}
+
+/* Ends what is closed, and begins to close. */
+static size_t close_unwanted(fry_imports *imports)
+{
+    size_t done = 0;
+    fry_import *import, *next;
+    TAILQ_FOREACH_SAFE(import, &imports->used, entry, next) {
+        bool ends = is_closed(import);
         if (import->state == FRY_IMPORT_UNWANTED)
+            begin_to_close(imports, import);
+        else if (ends)
+            give(imports, import), imports->closing_count--, imports->has_news = true;
+        else
+            continue;
+        done++;
+    }
+    return done;
+}
+
+static size_t begin_to_open(fry_imports *imports)
+{
+    fry_import *import;
+    TAILQ_FOREACH(import, &imports->used, entry) {
+        if (import->state == FRY_IMPORT_WANTED)
             break;
-        if (import->state == FRY_IMPORT_WANTED && wanted == NULL)
-            wanted = import;
     }
     if (import == NULL)
-        import = wanted;
-    if (import == NULL)
-        return;
-    import->state = import->state == FRY_IMPORT_UNWANTED ? FRY_IMPORT_CLOSING : FRY_IMPORT_OPENING;
+        return 0;
+    import->state = FRY_IMPORT_OPENING;
     imports->job = import;
     imports->is_done = false;
+    return 1;
 }
 
 fry_import *fry_import_use(fry_imports *imports, fry_route *route, ferry_device *device,
@@ -256,11 +288,8 @@ size_t fry_imports_turn(fry_imports *imports)
         end_job(imports);
         done++;
     }
-    if (imports->job == NULL) {
-        next_job(imports);
-        done += imports->job != NULL;
-    }
-    return done;
+    done += close_unwanted(imports);
+    return imports->job == NULL ? done + begin_to_open(imports) : done;
 }
 
 void fry_imports_free(fry_imports *imports)
@@ -271,6 +300,6 @@ void fry_imports_free(fry_imports *imports)
         const fry_import *import = &imports->all[i];
         if (import->users == 0 &&
             (import->state == FRY_IMPORT_OPEN || import->state == FRY_IMPORT_UNWANTED))
-            close_now(import);
+            close_soon(import, NULL);
     }
 }

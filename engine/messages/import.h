@@ -21,7 +21,7 @@ typedef enum fry_import_state {
     FRY_IMPORT_OPEN,     /* it can be read */
     FRY_IMPORT_REFUSED,  /* it can't be opened; remembered, so that it is not tried each time */
     FRY_IMPORT_UNWANTED, /* it has no users: the loop is to close it */
-    FRY_IMPORT_CLOSING,  /* the role does */
+    FRY_IMPORT_CLOSING,  /* the device does */
 } fry_import_state;
 
 /* An allocation of another process, for one device of this engine. */
@@ -34,15 +34,17 @@ typedef struct fry_import {
     uint8_t state;       /* fry_import_state */
     bool is_hidden;      /* its owner waits for its end */
     bool was_in_the_way; /* REFUSED: something that could not be closed was */
-    bool has_cleared;    /* what was in the way has been closed once */
+    bool has_cleared;    /* what was in the way was to be closed once */
+    uint32_t is_closed;  /* atomic; CLOSING: the device has done it */
 } fry_import;
 
 typedef struct fry_imports {
     fry_import all[FRY_IMPORTS_MOST];
     TAILQ_HEAD(, fry_import) used; /* the longest unused first */
     uint32_t count;                /* in `used` */
+    uint32_t closing_count;        /* of these, CLOSING */
     bool has_news;   /* whoever waits for an import is to look; or one is to be opened or closed */
-    fry_import *job; /* OPENING or CLOSING; NULL: none; only the loop sets it */
+    fry_import *job; /* OPENING; NULL: none; only the loop sets it */
 
     /* The role. */
     bool is_done; /* the job is */
@@ -70,10 +72,13 @@ bool fry_imports_have(const fry_imports *imports, const fry_route *route, uint64
 /* The connection is over: what it had opened is closed, once it has no users. */
 void fry_imports_part(fry_imports *imports, const fry_route *route);
 
-/* On the loop: ends a job that is done, and begins the next. Returns how much was done. */
+/* On the loop: ends what is done, closes, and begins to open. Returns how much was done. */
 size_t fry_imports_turn(fry_imports *imports);
 
-/* Opens or closes one, if that is due: the role, without the baton. Returns how much was done. */
+/* Opens one, if that is due: the role, without the baton. Returns how much was done. */
 size_t fry_imports_work(fry_imports *imports);
+
+/* Whether the loop has something to do here now. */
+bool fry_imports_are_due(const fry_imports *imports);
 
 #endif

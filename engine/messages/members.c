@@ -220,7 +220,13 @@ static size_t poll_routes(fry_turn *turn, fry_members *members)
 /* A neighbour's memory is being opened or closed. */
 static bool has_job(const fry_members *members)
 {
-    return members->stages.imports.job != NULL;
+    return fry_imports_are_due(&members->stages.imports);
+}
+
+bool fry_members_have_closed(ferry_engine *engine)
+{
+    const fry_members *members = fry_load_acquire(&engine->members);
+    return members != NULL && has_job(members);
 }
 
 size_t fry_members_turn(fry_turn *turn, fry_members *members)

@@ -68,6 +68,9 @@ void fry_members_free(ferry_engine *engine);
 /* Hands an errand to the loop. Any thread, not with the baton. */
 void fry_members_push(fry_members *members, fry_errand *errand);
 
+/* With the baton: whether the loop is to see that a device has closed memory. */
+bool fry_members_have_closed(ferry_engine *engine);
+
 /* A tick's three parts: before, with and after the baton. */
 size_t fry_members_run(fry_members *members);
 size_t fry_members_turn(fry_turn *turn, fry_members *members);

@@ -32,12 +32,15 @@ struct fry_cuda_reclaim {
 
 /* --- freeing --- */
 
-static void free_block(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+static void call_driver(fry_cuda_reclaim *reclaim, const fry_cuda_block *block)
 {
     fry_cuda_scope scope;
     const char *call = "cuCtxPushCurrent";
     CUresult result = fry_cuda_enter(&scope, block->device->context);
-    if (result == CUDA_SUCCESS && block->is_on_host) {
+    if (result == CUDA_SUCCESS && block->is_shared) {
+        call = "cuIpcCloseMemHandle";
+        result = fry_cuda.cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)block->memory);
+    } else if (result == CUDA_SUCCESS && block->is_on_host) {
         call = "cuMemFreeHost";
         result = fry_cuda.cuMemFreeHost(block->memory);
     } else if (result == CUDA_SUCCESS) {
@@ -51,7 +54,20 @@ static void free_block(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
         fry_log_line(reclaim->backend->options.log, FERRY_LOG_WARNING, "%s: memory is leaked: %s",
                      block->device->device.name, fault.message);
     }
+}
+
+/* What another process has shared goes with a lost device's context. */
+static void free_block(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+{
+    fry_notify notify = reclaim->backend->options.notify;
+    uint32_t *is_closed = block->is_closed;
+    if (!block->is_shared || fry_cuda_lost(block->device) == CUDA_SUCCESS)
+        call_driver(reclaim, block);
     fry_free(&reclaim->backend->memory, block, sizeof *block);
+    if (is_closed == NULL)
+        return;
+    fry_store_release(is_closed, 1);
+    notify.fn(notify.arg);
 }
 
 static void *reclaim_main(void *arg)
@@ -220,6 +236,21 @@ void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory)
     if (is_left)
         fry_eventcount_notify(&reclaim->idle, 1);
     else if (!is_kept)
+        free_block(reclaim, block);
+}
+
+void fry_cuda_reclaim_close_shared(fry_cuda_reclaim *reclaim, void *memory, uint32_t *is_closed)
+{
+    (void)pthread_mutex_lock(&reclaim->lock);
+    fry_cuda_block *block = take_block(reclaim, memory);
+    assert(block != NULL);
+    block->is_shared = true;
+    block->is_closed = is_closed;
+    bool is_left = leave_to_thread(reclaim, block);
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    if (is_left)
+        fry_eventcount_notify(&reclaim->idle, 1);
+    else
         free_block(reclaim, block);
 }
 

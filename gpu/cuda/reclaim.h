@@ -5,7 +5,8 @@
  * and a thread that waits in the driver may delay all others that call it. So freed memory is kept,
  * and reused for requests of about the same size. It goes back to the driver when it is more than
  * FRY_CUDA_KEPT_*, when memory runs out, and at the end. A separate thread, `ferry-cuda-free`, made
- * with the first such free, does that: not the one that copies, for which a kernel may wait.
+ * with the first such free, does that: not the one that copies, for which a kernel may wait. Memory
+ * of other processes is closed there, too (cuIpcCloseMemHandle), and never kept.
  *
  * Each allocation has a block from its beginning, so that freeing needs no memory.
  */
@@ -30,6 +31,8 @@ typedef struct fry_cuda_block {
     void *memory;
     size_t size_bytes;
     bool is_on_host;
+    bool is_shared;      /* another process's */
+    uint32_t *is_closed; /* shared: atomic, set when that is done; NULL: nobody wants to know */
 } fry_cuda_block;
 
 /* Makes an engine's reclaimer; NULL: no memory. */
@@ -52,6 +55,12 @@ void *fry_cuda_reclaim_reuse(fry_cuda_reclaim *reclaim, fry_cuda_device *device,
 
 /* Keeps noted memory, or frees it soon; after the stop frees it at once. */
 void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory);
+
+/*
+ * Closes noted memory of another process, soon; after the stop at once. Then sets *is_closed, and
+ * notifies the engine.
+ */
+void fry_cuda_reclaim_close_shared(fry_cuda_reclaim *reclaim, void *memory, uint32_t *is_closed);
 
 /* Frees all kept memory, and waits until everything to be freed is. False: it took longer. */
 bool fry_cuda_reclaim_empty(fry_cuda_reclaim *reclaim, int64_t timeout_ns);

@@ -5,6 +5,7 @@
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
 #include "gpu/cuda/lost.h"
+#include "gpu/cuda/reclaim.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +124,7 @@ ferry_status fry_cuda_memory_share(fry_device *base, const void *memory, size_t 
 ferry_status fry_cuda_memory_open_shared(fry_device *base, const fry_memory_share *share,
                                          void **memory_p, fry_fault *fault)
 {
-    const fry_cuda_device *device = fry_cuda_device_of(base);
+    fry_cuda_device *device = fry_cuda_device_of(base);
     ferry_status status = check(device, fault);
     if (status != FERRY_OK)
         return status;
@@ -132,6 +133,11 @@ ferry_status fry_cuda_memory_open_shared(fry_device *base, const fry_memory_shar
     CUipcMemHandle handle;
     range range = {0};
     const char *call = "cuIpcOpenMemHandle";
+    fry_cuda_reclaim *reclaim = device->backend->reclaim;
+    fry_cuda_block *block =
+        fry_cuda_reclaim_expect(reclaim, device, (size_t)share->allocation_bytes, false);
+    if (block == NULL)
+        return fry_cuda_tell(fault, FERRY_E_NO_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, call);
     memcpy(&handle, share->handle, sizeof handle);
     CUresult result = fry_cuda_enter(&scope, device->context);
     if (result == CUDA_SUCCESS)
@@ -139,31 +145,21 @@ ferry_status fry_cuda_memory_open_shared(fry_device *base, const fry_memory_shar
     /* Its size is the other process's word until the driver has said the same. */
     if (result == CUDA_SUCCESS && (range_of((void *)(uintptr_t)memory, &range) != CUDA_SUCCESS ||
                                    range.size_bytes < share->allocation_bytes)) {
-        (void)fry_cuda.cuIpcCloseMemHandle(memory);
         fry_cuda_leave(&scope);
+        fry_cuda_reclaim_note(reclaim, block, (void *)(uintptr_t)memory);
+        fry_cuda_reclaim_close_shared(reclaim, (void *)(uintptr_t)memory, NULL);
         return lacks(fault, "the memory opened is not what the other member says");
     }
     fry_cuda_leave(&scope);
+    fry_cuda_reclaim_note(reclaim, block,
+                          result == CUDA_SUCCESS ? (void *)(uintptr_t)memory : NULL);
     if (result != CUDA_SUCCESS)
         return fry_cuda_tell(fault, status_of(result), result, call);
     *memory_p = (void *)(uintptr_t)memory;
     return FERRY_OK;
 }
 
-void fry_cuda_memory_close_shared(fry_device *base, void *memory)
+void fry_cuda_memory_close_shared(fry_device *base, void *memory, uint32_t *is_closed)
 {
-    const fry_cuda_device *device = fry_cuda_device_of(base);
-    fry_cuda_scope scope;
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return; /* it goes with the context */
-    CUresult result = fry_cuda_enter(&scope, device->context);
-    if (result == CUDA_SUCCESS)
-        result = fry_cuda.cuIpcCloseMemHandle((CUdeviceptr)(uintptr_t)memory);
-    fry_cuda_leave(&scope);
-    if (result == CUDA_SUCCESS)
-        return;
-    fry_fault fault;
-    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, "cuIpcCloseMemHandle");
-    fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
-                 "%s: another member's memory stays open: %s", device->device.name, fault.message);
+    fry_cuda_reclaim_close_shared(fry_cuda_device_of(base)->backend->reclaim, memory, is_closed);
 }

@@ -18,6 +18,6 @@ ferry_status fry_cuda_memory_share(fry_device *device, const void *memory, size_
                                    fry_memory_share *share, fry_fault *fault);
 ferry_status fry_cuda_memory_open_shared(fry_device *device, const fry_memory_share *share,
                                          void **memory_p, fry_fault *fault);
-void fry_cuda_memory_close_shared(fry_device *device, void *memory);
+void fry_cuda_memory_close_shared(fry_device *device, void *memory, uint32_t *is_closed);
 
 #endif

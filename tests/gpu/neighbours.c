@@ -8,6 +8,7 @@
  * - staged: the same where one of the two allows host memory alone.
  * - freed: the sender frees memory and gets its address again.
  * - hidden: what is freed by ferry is freed when the other has closed it.
+ * - standing: that takes as long as the other's GPU is busy, and keeps nothing else up.
  * - many: more allocations than are kept open.
  * - cut: sends and receives that are cancelled while the bytes are read: the send is quiet when
  *   nobody reads any more, and no sooner.
@@ -241,6 +242,42 @@ static void test_hidden(scene *self)
     }
 }
 
+/* ---- standing ---- */
+
+/* The reader's GPU is busy with something of the program's, for as long as that likes, when the
+ * memory is to be closed, for which the driver waits. Messages come and go meanwhile. */
+static void test_standing(scene *self)
+{
+    if (self->rank == 1) {
+        gpu_gate gate = gpu_gate_open(0, self->own.at.gpus[0]);
+        OWN_BUFFER *into = gpu_buffer(self->own.at.gpus[0], MIB, FERRY_MEMORY_DEFAULT);
+        receive_one(self, into, 30, 3);
+        gpu_gate_hold(&gate);
+        meet(self);
+        for (int i = 0; i < 20; i++)
+            meet(self); /* it is freed */
+        gpu_gate_let_go(&gate);
+        meet(self);
+        gpu_gate_close(&gate);
+        return;
+    }
+    void *memory = NULL;
+    int is_freed = 0;
+    ferry_buffer *buffer = NULL;
+    CHECK_CUDA(cudaMalloc(&memory, MIB));
+    CHECK_STATUS(
+        ferry_buffer_wrap(self->own.at.gpus[0], memory, MIB, free_memory, &is_freed, &buffer),
+        FERRY_OK);
+    send_one(self, buffer, 30, 3);
+    meet(self);
+    ferry_buffer_release(buffer);
+    for (int i = 0; i < 20; i++)
+        meet(self);
+    meet(self);
+    while (__atomic_load_n(&is_freed, __ATOMIC_ACQUIRE) == 0)
+        (void)sched_yield();
+}
+
 /* ---- many ---- */
 
 #define MANY 40
@@ -297,6 +334,17 @@ typedef struct reading {
     ferry_future *future, *quiet;
 } reading;
 
+/* What the other has freed is closed. A GPU that is held would keep that up, and in the hardest
+ * setting all other calls with it. */
+static void await_closed(void)
+{
+    emu_counters now;
+    do {
+        (void)sched_yield();
+        EMU(emu_get_counters)(&now);
+    } while (now.live_imports != 0);
+}
+
 /* One sends, and the other reads what is there, or would if its GPU did anything. */
 static reading begin_reading(scene *self, int sender, ferry_tag tag)
 {
@@ -307,8 +355,10 @@ static reading begin_reading(scene *self, int sender, ferry_tag tag)
         gpu_buffer(self->own.at.gpus[0], MIB, sends ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT);
     write_to(&self->own, ferry_buffer_span(out.buffer), tag);
     ferry_span span = ferry_buffer_span(out.buffer);
-    if (!sends)
+    if (!sends) {
+        await_closed();
         EMU(emu_hold)();
+    }
     out.future = sends ? ferry_send(self->own.group, peer, tag, span, NULL)
                        : ferry_recv(self->own.group, peer, tag, span, NULL);
     out.quiet = ferry_future_quiet(out.future);
@@ -516,6 +566,7 @@ static const struct {
              {"staged", test_staged, false},
              {"freed", test_freed, false},
              {"hidden", test_hidden, false},
+             {"standing", test_standing, false},
              {"many", test_many, false},
              {"refused", test_refused, false},
              {"cut", test_cut, false},
