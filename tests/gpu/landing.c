@@ -110,6 +110,7 @@ static void test_ordered(void)
         return;
     gpu_watch("a receive in stream order", 60);
     open_scene(&self, 0);
+    ferry_buffer *again = gpu_buffer(self.members[1].at.host, BYTES, FERRY_MEMORY_PINNED);
     EMU(emu_hold)();
     receive(&self);
     ferry_future *landed = ferry_future_issued(self.receive);
@@ -123,7 +124,7 @@ static void test_ordered(void)
     CHECK_STATUS(gpu_end(queued), FERRY_OK);
     CHECK_STATUS(wait_on_stream(&self), FERRY_OK);
     user_gpu_copy(self.user, 0, self.seen, ferry_buffer_data(self.into), BYTES);
-    ferry_future *later = gpu_copy(&self.members[1].at.ge, self.out, self.into, NULL);
+    ferry_future *later = gpu_copy(&self.members[1].at.ge, again, self.into, NULL);
     queued = ferry_future_issued(later); /* one that comes after it has landed */
     CHECK_STATUS(gpu_end(queued), FERRY_OK);
     CHECK_STATUS(ferry_future_poll(self.receive), FERRY_PENDING);
@@ -131,6 +132,8 @@ static void test_ordered(void)
     EMU(emu_release)();
     end_all(&self);
     CHECK_STATUS(gpu_end(later), FERRY_OK);
+    CHECK(is_filled(ferry_buffer_data(again), BYTES, 3));
+    ferry_buffer_release(again);
     user_gpu_finish(self.user);
     CHECK(is_filled(self.seen, BYTES, 3));
     close_scene(&self);
