@@ -29,7 +29,7 @@ Test(engine_slots, a_gpu_has_one_set_of_them_in_a_process)
 
 Test(engine_slots, names_end_some_time)
 {
-    char name[16];
+    char name[24];
     for (int i = 0; i < FRY_DEVICES_MAX; i++) {
         (void)snprintf(name, sizeof name, "cuda:%d", i);
         cr_assert_not_null(fry_slots_find(name));
