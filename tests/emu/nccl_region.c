@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/emu/nccl_region.h"
 
+#include <bsd/sys/queue.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +13,14 @@
 
 #define NAME_FORM "ferry-emu-nccl %d %d %llu"
 
+/* A file that this process has made, for ranks to come to. With the lock. */
+typedef struct place {
+    LIST_ENTRY(place) entry;
+    uint64_t nonce;
+    int fd;
+} place;
+
+static LIST_HEAD(, place) places = LIST_HEAD_INITIALIZER(places);
 static _Atomic(uint64_t) last_nonce;
 
 static uint64_t new_nonce(void)
@@ -26,13 +36,16 @@ bool emu_nccl_region_name(char *name, size_t size_bytes)
 {
     const uint64_t nonce = new_nonce();
     const int fd = memfd_create("ferry-emu-nccl", MFD_CLOEXEC);
+    place *const place = malloc(sizeof *place);
 
-    if (fd < 0)
-        return false;
-    if (pwrite(fd, &nonce, sizeof nonce, 0) != sizeof nonce) {
-        (void)close(fd);
+    if (place == NULL || fd < 0 || pwrite(fd, &nonce, sizeof nonce, 0) != sizeof nonce) {
+        if (fd >= 0)
+            (void)close(fd);
+        free(place);
         return false;
     }
+    *place = (struct place){.nonce = nonce, .fd = fd};
+    LIST_INSERT_HEAD(&places, place, entry);
     (void)snprintf(name, size_bytes, NAME_FORM, (int)getpid(), fd, (unsigned long long)nonce);
     return true;
 }
@@ -88,12 +101,20 @@ void emu_nccl_region_close(emu_nccl_region *region)
 void emu_nccl_region_forget(const char *name)
 {
     unsigned long long nonce;
-    uint64_t found = 0;
+    place *place;
     int pid, fd;
 
-    if (sscanf(name, NAME_FORM, &pid, &fd, &nonce) == 3 && pid == (int)getpid() &&
-        pread(fd, &found, sizeof found, 0) == sizeof found && found == nonce)
-        (void)close(fd);
+    if (sscanf(name, NAME_FORM, &pid, &fd, &nonce) != 3 || pid != (int)getpid())
+        return;
+    LIST_FOREACH(place, &places, entry) {
+        if (place->nonce == nonce)
+            break;
+    }
+    if (place == NULL) /* another rank of this process came before */
+        return;
+    LIST_REMOVE(place, entry);
+    (void)close(place->fd);
+    free(place);
 }
 
 /* ---- Who is there --------------------------------------------------------------------------- */
