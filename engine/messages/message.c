@@ -31,9 +31,9 @@
 #include "engine/messages/ahead.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/hidden.h"
+#include "engine/messages/launch.h"
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
-#include "engine/messages/launch.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
@@ -59,12 +59,18 @@ static void part(fry_transfer *transfer)
 
 /* ---- faults ---- */
 
-/* Describes the root of the node's failure for the other end. */
-static void describe(const fry_node *node, fry_fault *fault)
+/*
+ * Describes the root of the node's failure for the other end. What failed here because of that end
+ * (its GPU, or what joins the two) is about this member there.
+ */
+static void describe(const fry_node *node, const fry_route *route, fry_fault *fault)
 {
     *fault = fry_error_fault(fry_future_root_error(&node->future));
     if (fault->op == 0)
         fault->op = node->future.id;
+    if (fault->op == node->future.id && fault->rank == (int32_t)route->rank &&
+        fry_future_status(&node->future) != FERRY_E_DEPENDENCY)
+        fault->rank = -1;
 }
 
 /* On the loop: fails the node as the peer reported. */
@@ -438,7 +444,7 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
     transfer->flags |= FRY_TRANSFER_RESOLVED;
     fry_route *route = transfer->route;
     fry_fault fault;
-    describe(node, &fault);
+    describe(node, transfer->route, &fault);
     fry_peer_withdraw(&transfer->message, &fault, turn);
     fry_route_launched(turn, route);
 }

@@ -16,104 +16,16 @@
  * - stopped: the sender is, when all was read; killed: either end is, while the bytes are read.
  * - storm: cancels and deadlines at random.
  */
-#include "tests/gpu/members.h"
-
-#include "tests/support/temporary_folder.h"
-
-#include <sched.h>
-#include <sys/wait.h>
+#include "tests/gpu/two.h"
 
 #define BYTES_MOST (5 * MIB + 3)
-
-typedef struct scene {
-    member own;
-    int rank;
-    pid_t other; /* rank 0: the other process */
-} scene;
 
 static uint64_t calls_of(const char *name)
 {
     return EMU(emu_call_count) != NULL ? EMU(emu_call_count)(name) : 0;
 }
 
-/* ---- two processes ---- */
-
-static const char *program_path, *test_name;
-static int64_t lease_ns; /* long, but where a member is to count as dead */
-static char folder[TEMPORARY_FOLDER_BYTES];
-static ferry_gpu_way gpu_way; /* that the next one to join allows */
-
-static pid_t start_other(void)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        (void)execl(program_path, program_path, test_name, folder, (char *)NULL);
-        _exit(127);
-    }
-    CHECK(child > 0);
-    return child;
-}
-
-static void join(scene *self)
-{
-    char store[TEMPORARY_FOLDER_BYTES + 16];
-    ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
-    (void)snprintf(store, sizeof store, "file:%s/store", folder);
-    group.store = store;
-    group.job = "job";
-    group.size = 2;
-    group.rank = self->rank;
-    group.lease_ns = lease_ns;
-    group.unexpected_max = UNEXPECTED_FEW;
-    group.gpu_way = gpu_way;
-    CHECK_STATUS(gpu_end(ferry_group_join(engine_of(&self->own), &group, &self->own.group)),
-                 FERRY_OK);
-}
-
-static void open_scene(scene *self, int rank)
-{
-    *self = (scene){.rank = rank};
-    open_engine(&self->own, 0);
-    join(self);
-}
-
-static void close_scene(scene *self)
-{
-    close_some(&self->own, 1);
-}
-
-/* Both come here before either goes on. */
-static void meet(scene *self)
-{
-    OWN_BUFFER *buffer = gpu_buffer(self->own.at.host, 16, FERRY_MEMORY_DEFAULT);
-    ferry_span to = {buffer, 0, 8}, from = {buffer, 8, 8};
-    ferry_future *receive =
-        ferry_recv(self->own.group, (ferry_peer)(1 - self->rank), 1000, from, NULL);
-    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_peer)(1 - self->rank), 1000, to, NULL)),
-                 FERRY_OK);
-    CHECK_STATUS(gpu_end(receive), FERRY_OK);
-}
-
 /* ---- sizes ---- */
-
-static void send_one(scene *self, ferry_buffer *buffer, uint64_t seed, ferry_tag tag)
-{
-    write_to(&self->own, ferry_buffer_span(buffer), seed);
-    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_peer)(1 - self->rank), tag,
-                                    ferry_buffer_span(buffer), NULL)),
-                 FERRY_OK);
-}
-
-static void receive_one(scene *self, ferry_buffer *buffer, uint64_t seed, ferry_tag tag)
-{
-    bool is_right = false;
-    write_to(&self->own, ferry_buffer_span(buffer), seed + 1);
-    CHECK_STATUS(gpu_end(ferry_recv(self->own.group, (ferry_peer)(1 - self->rank), tag,
-                                    ferry_buffer_span(buffer), NULL)),
-                 FERRY_OK);
-    CHECK_STATUS(read_from(&self->own, ferry_buffer_span(buffer), seed, &is_right), FERRY_OK);
-    CHECK(is_right);
-}
 
 static const size_t sizes[] = {100, 9000, 65536, MIB, BYTES_MOST};
 
@@ -558,60 +470,42 @@ static void test_storm(scene *self)
 
 /* ---- main ---- */
 
-static const struct {
-    const char *name;
-    void (*fn)(scene *);
-    bool ends; /* one of the two, for the other */
-} tests[] = {{"sizes", test_sizes, false},
-             {"staged", test_staged, false},
-             {"freed", test_freed, false},
-             {"hidden", test_hidden, false},
-             {"standing", test_standing, false},
-             {"many", test_many, false},
-             {"refused", test_refused, false},
-             {"cut", test_cut, false},
-             {"stopped", test_stopped, false},
-             {"storm", test_storm, false},
-             {"overtaken", test_overtaken, true},
-             {"killed_reader", test_killed_reader, true},
-             {"killed_sender", test_killed_sender, true}};
+static const two_test tests[] = {{"sizes", test_sizes, false},
+                                 {"staged", test_staged, false},
+                                 {"freed", test_freed, false},
+                                 {"hidden", test_hidden, false},
+                                 {"standing", test_standing, false},
+                                 {"many", test_many, false},
+                                 {"refused", test_refused, false},
+                                 {"cut", test_cut, false},
+                                 {"stopped", test_stopped, false},
+                                 {"storm", test_storm, false},
+                                 {"overtaken", test_overtaken, true},
+                                 {"killed_reader", test_killed_reader, true},
+                                 {"killed_sender", test_killed_sender, true}};
 
-static void run(size_t i, int rank)
+static void run(const two_test *test, bool is_other)
 {
-    scene self;
-    gpu_watch(tests[i].name, 100);
-    lease_ns = tests[i].ends ? 3000000000 : 100000000000;
-    gpu_way = rank == 0 && tests[i].fn == test_staged ? FERRY_GPU_WAY_STAGING : FERRY_GPU_WAY_ANY;
-    pid_t other = rank == 0 ? start_other() : 0;
-    open_scene(&self, rank);
-    self.other = other;
-    tests[i].fn(&self);
-    if (!tests[i].ends)
-        meet(&self);
-    close_scene(&self);
-    int status = 0;
-    if (rank == 0)
-        CHECK(waitpid(other, &status, 0) == other && (status == 0 || WIFSIGNALED(status)));
+    gpu_watch(test->name, 100);
+    test_name = test->name;
+    lease_ns = test->ends ? 3000000000 : 100000000000;
+    gpu_way = !is_other && test->fn == test_staged ? FERRY_GPU_WAY_STAGING : FERRY_GPU_WAY_ANY;
+    if (!is_other)
+        temporary_folder_make(folder);
+    two_run(test, is_other ? 1 : 0, !is_other);
+    if (is_other)
+        return;
+    temporary_folder_remove(folder);
+    (void)printf("%s\n", test->name);
+    (void)fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    program_path = argv[0];
-    bool is_other = argc > 2;
+    bool is_other = two_is_other(argc, argv);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
-        test_name = tests[i].name;
-        if (argc > 1 && strcmp(argv[1], test_name) != 0)
-            continue;
-        if (is_other)
-            (void)snprintf(folder, sizeof folder, "%s", argv[2]);
-        else
-            temporary_folder_make(folder);
-        run(i, is_other ? 1 : 0);
-        if (!is_other) {
-            temporary_folder_remove(folder);
-            (void)printf("%s\n", test_name);
-            (void)fflush(stdout);
-        }
+        if (argc < 2 || strcmp(argv[1], tests[i].name) == 0)
+            run(&tests[i], is_other);
     }
     return 0;
 }
