@@ -392,6 +392,7 @@ ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry
     (void)pthread_mutex_lock(lock);
     ferry_member_info found = group->news[rank].info;
     (void)pthread_mutex_unlock(lock);
+    found.nccl_groups = fry_load_relaxed(&group->routes[rank].nccl_groups);
     found.nccl_bytes = fry_load_relaxed(&group->routes[rank].nccl_bytes);
     found.ipc_bytes = fry_load_relaxed(&group->routes[rank].ipc_bytes);
     found.staged_bytes = fry_load_relaxed(&group->routes[rank].staged_bytes);

@@ -187,8 +187,10 @@ size_t fry_launches_go_on(fry_turn *turn, fry_pairing *pairing)
             end_lot(turn, pairing, self, true);
             pairing->lots_over++;
             pairing->used_at = ++fry_pairings_of(turn->engine)->uses;
-            if (pairing->route != NULL)
+            if (pairing->route != NULL) {
+                fry_store_relaxed(&pairing->route->nccl_groups, pairing->route->nccl_groups + 1);
                 fry_route_launched(turn, pairing->route);
+            }
             done++;
         }
     }

@@ -36,6 +36,7 @@ struct fry_route {
     fry_peer_options peer_options;
     bool can_pair;                   /* the group's options say so, and there is the module */
     const ferry_device *pair_device; /* atomic: of its pairs; NULL: not known yet */
+    uint64_t nccl_groups;            /* atomic; lots that went */
     uint64_t nccl_bytes, ipc_bytes,
         staged_bytes; /* atomic, written with the baton: ferry_member_info */
 

@@ -45,7 +45,8 @@ typedef struct ferry_member_info {
      * are 0 */
     uint64_t ipc_bytes;
     uint64_t staged_bytes;
-    uint64_t nccl_bytes; /* and bytes that went over NCCL */
+    uint64_t nccl_bytes;  /* and bytes that went over NCCL */
+    uint64_t nccl_groups; /* in so many groups of sends and receives, both ways together */
 } ferry_member_info;
 
 #define FERRY_MEMBER_INFO_INIT FERRY_SIZED_INIT(ferry_member_info)

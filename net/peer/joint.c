@@ -30,7 +30,8 @@
  * that a GPU has the next one when it is done with one. A channel may bring headers in another
  * order than they were sent in: LOTs wait for those before them, and GOs too.
  *
- * What is due and finds no control is noted and said in the next progress.
+ * What is due and finds no control is noted and said in the next progress. The leader proposes at
+ * the end of a progress, so that what becomes ready together goes together.
  */
 #include "net/peer/joint.h"
 
@@ -283,18 +284,32 @@ static void nudge(fry_peer_connection *connection)
 }
 
 /* The other end's receive of a message of this end is ready. */
-static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *header)
+static bool is_offered(fry_peer_connection *connection, uint32_t slot, uint32_t number)
 {
-    if (header->slot >= connection->slots_fresh ||
-        (int32_t)(header->number - connection->send_number) >= 0)
+    if ((int32_t)(number - connection->send_number) >= 0)
         return false;
-    fry_message *message = fry_serve_message(connection, header->slot, header->number);
+    fry_message *message = fry_serve_message(connection, slot, number);
     if (message == NULL || connection->joint->is_off)
         return true;
     if (!message->may_join || *fry_lots_join_of(connection, message) != FRY_JOIN_NOT)
         return false;
     fry_lots_list(connection, message);
-    fry_lots_propose(connection);
+    connection->joint->has_news = true;
+    return true;
+}
+
+static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *header)
+{
+    for (uint32_t i = 0; i < header->run_count; i++) {
+        const fry_wire_joint *run = &header->joint[i];
+        if (run->slot >= connection->slots_fresh ||
+            run->count > connection->slots_fresh - run->slot)
+            return false;
+        for (uint32_t k = 0; k < run->count; k++) {
+            if (!is_offered(connection, run->slot + k, run->number + k))
+                return false;
+        }
+    }
     return true;
 }
 
@@ -452,7 +467,8 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
 bool fry_joint_is_due(const fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
-    bool has_unsaid = joint->off_is_due || joint->is_short || next_heard(joint) != NULL;
+    bool has_unsaid =
+        joint->off_is_due || joint->is_short || joint->has_news || next_heard(joint) != NULL;
     for (int word = 0; word < FRY_PAIR_WORDS; word++)
         has_unsaid |= joint->is_word_due[word];
     return has_unsaid || (!fry_peer_leads(connection->peer) && joint->first != NULL);
@@ -499,6 +515,7 @@ void fry_joint_detach(fry_peer_connection *connection)
     if (joint == NULL)
         return;
     joint->first = joint->last = NULL;
+    joint->waiting = 0;
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         fry_joint_lot *lot = &joint->lots[i];
         if (lot->state == FRY_JOINT_PROPOSED || lot->state == FRY_JOINT_ANSWERED)

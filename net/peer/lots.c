@@ -42,6 +42,7 @@ void fry_lots_list(fry_peer_connection *connection, fry_message *message)
     *fry_lots_join_of(connection, message) = FRY_JOIN_WAITS;
     message->next = NULL;
     message->previous = joint->last;
+    joint->waiting++;
     if (joint->last != NULL)
         joint->last->next = message;
     else
@@ -53,6 +54,7 @@ void fry_lots_unlist(fry_peer_connection *connection, const fry_message *message
 {
     fry_joint *joint = connection->joint;
     *fry_lots_join_of(connection, message) = (uint8_t)join;
+    joint->waiting--;
     if (message->previous != NULL)
         message->previous->next = message->next;
     else
@@ -132,6 +134,21 @@ void fry_lot_launch(fry_peer_connection *connection, fry_joint_lot *lot)
     events->launch(turn, connection->peer, lot);
 }
 
+/* Adds a launch to the runs of a header. False: there is no room. */
+static bool add_launch(fry_wire_header *header, uint32_t slot, uint32_t number, bool is_send)
+{
+    fry_wire_joint *run = header->run_count > 0 ? &header->joint[header->run_count - 1] : NULL;
+    if (run != NULL && run->is_send == is_send && run->slot + run->count == slot &&
+        run->number + run->count == number && run->count < UINT8_MAX) {
+        run->count++;
+        return true;
+    }
+    if (header->run_count == FRY_WIRE_JOINTS_MAX)
+        return false;
+    header->joint[header->run_count++] = (fry_wire_joint){slot, number, 1, is_send};
+    return true;
+}
+
 /* ---- the leader proposes ---- */
 
 static bool is_small(const fry_message *message)
@@ -167,24 +184,26 @@ static void fill(fry_peer_connection *connection, fry_joint_lot *lot)
 static void describe(fry_peer_connection *connection, fry_joint_lot *lot, fry_wire_header *header)
 {
     uint32_t i = 0;
-    for (; i < lot->count; i++) {
-        const fry_joint_item *item = &lot->items[i];
-        fry_wire_joint *run = header->run_count > 0 ? &header->joint[header->run_count - 1] : NULL;
-        if (run != NULL && run->is_send == item->is_send && run->slot + run->count == item->slot &&
-            run->number + run->count == item->number) {
-            run->count++;
-            continue;
-        }
-        if (header->run_count == FRY_WIRE_JOINTS_MAX)
-            break;
-        header->joint[header->run_count++] =
-            (fry_wire_joint){item->slot, item->number, 1, item->is_send};
-    }
+    while (i < lot->count &&
+           add_launch(header, lot->items[i].slot, lot->items[i].number, lot->items[i].is_send))
+        i++;
     for (uint32_t k = i; k < lot->count; k++) {
         events_of(connection)->release(connection->peer->turn, lot->items[k].message);
         fry_lots_list(connection, lot->items[k].message);
     }
     lot->count = i;
+}
+
+/*
+ * While an answer is awaited, what is not enough for a whole lot waits for more: of many messages
+ * that become ready at about the same time the first goes at once, and the others with each other.
+ */
+static bool waits_for_more(const fry_joint *joint)
+{
+    bool is_asked = false;
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++)
+        is_asked |= joint->lots[i].state == FRY_JOINT_PROPOSED;
+    return is_asked && joint->waiting < FRY_LOT_MOST;
 }
 
 /* False: nothing can be proposed now. */
@@ -195,7 +214,7 @@ static bool propose_one(fry_peer_connection *connection)
     fry_joint_lot *lot = fry_lot_find(joint, FRY_JOINT_FREE, 0);
     joint->is_short = false;
     if (fry_lots_count(joint) == FRY_JOINT_LOTS || joint->first == NULL || !joint->is_ready ||
-        joint->is_refused || connection->state != FRY_CONNECTION_ATTACHED)
+        joint->is_refused || waits_for_more(joint) || connection->state != FRY_CONNECTION_ATTACHED)
         return false;
     joint->is_short = connection->controls_free == NULL;
     if (joint->is_short || !events_of(connection)->admit(peer->turn, peer))
@@ -213,6 +232,7 @@ void fry_lots_propose(fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
     fry_peer *peer = connection->peer;
+    joint->has_news = false;
     if (joint->first != NULL && !joint->is_ready && !joint->has_wanted && !joint->is_off) {
         joint->has_wanted = true;
         events_of(connection)->wants_pair(peer->turn, peer);
@@ -229,29 +249,29 @@ bool fry_lots_are_for(const fry_peer_connection *connection, const fry_record *r
            record->receive->may_join && record->kind == FRY_WIRE_HELD && !record->has_no_place;
 }
 
-static void offer(fry_peer_connection *connection, fry_message *message)
+/* As many as one header names. There is one, and a control. */
+static void offer(fry_peer_connection *connection)
 {
-    const fry_wire_header header = {.kind = FRY_WIRE_OFFER,
-                                    .slot = (uint32_t)message->number,
-                                    .number = number_of(connection, message)};
-    fry_lots_unlist(connection, message, FRY_JOIN_OFFERED);
+    fry_joint *joint = connection->joint;
+    fry_wire_header header = {.kind = FRY_WIRE_OFFER};
+    while (joint->first != NULL && add_launch(&header, (uint32_t)joint->first->number,
+                                              number_of(connection, joint->first), false))
+        fry_lots_unlist(connection, joint->first, FRY_JOIN_OFFERED);
     (void)fry_connection_send(connection, &header);
 }
 
 void fry_lots_offer(fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
+    joint->has_news = false;
     while (joint->first != NULL && connection->controls_free != NULL &&
            fry_connection_is_live(connection))
-        offer(connection, joint->first);
+        offer(connection);
 }
 
 void fry_lots_begin(fry_peer_connection *connection, fry_record *record)
 {
     record->asked_bytes = record->size_bytes;
     fry_lots_list(connection, record->receive);
-    if (fry_peer_leads(connection->peer))
-        fry_lots_propose(connection);
-    else
-        fry_lots_offer(connection);
+    connection->joint->has_news = true;
 }

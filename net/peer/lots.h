@@ -54,12 +54,14 @@ struct fry_pair_note {
 
 typedef struct fry_joint {
     fry_message *first, *last; /* those that wait */
+    uint32_t waiting;          /* so many */
     fry_joint_lot lots[FRY_JOINT_PLACES];
     uint32_t next_lot; /* number of the next to be proposed, or answered */
     bool is_ready;     /* lots can be launched */
     bool is_off;       /* messages go another way */
     bool has_wanted;   /* the engine was told that a pair is wanted */
     bool is_short;     /* something else than what follows waits for a control */
+    bool has_news;     /* leader: more waits for a lot; what comes in one progress goes together */
     bool is_refused;   /* leader: the other end is busy, and will nudge */
     bool owes_nudge;   /* follower */
     bool off_is_due;

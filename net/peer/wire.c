@@ -45,10 +45,9 @@ static size_t pack_fault(uint8_t *to, size_t at, const fry_fault *fault)
     return at + message;
 }
 
-static size_t pack_lot(uint8_t *to, const fry_wire_header *header)
+static size_t pack_launches(uint8_t *to, const fry_wire_header *header)
 {
     to[1] = (uint8_t)header->run_count;
-    fry_wire_put32(to + 4, header->number);
     for (uint32_t i = 0; i < header->run_count; i++) {
         uint8_t *run = to + CONTROL_BYTES + i * FRY_WIRE_JOINT_BYTES;
         fry_wire_put32(run, header->joint[i].slot);
@@ -57,6 +56,35 @@ static size_t pack_lot(uint8_t *to, const fry_wire_header *header)
         run[9] = header->joint[i].is_send;
     }
     return CONTROL_BYTES + header->run_count * FRY_WIRE_JOINT_BYTES;
+}
+
+/* Those that tell of lots and pairs. */
+static size_t pack_joint(uint8_t *to, const fry_wire_header *header)
+{
+    fry_wire_put32(to + 4, header->number);
+    switch (header->kind) {
+    case FRY_WIRE_OFFER:
+    case FRY_WIRE_LOT:
+        return pack_launches(to, header);
+    case FRY_WIRE_GO:
+        fry_wire_put64(to + 8, header->offset);
+        return GO_BYTES;
+    case FRY_WIRE_PAIR:
+        fry_wire_put64(to + 8, header->op);
+        memcpy(to + 16, header->token, FRY_PAIR_TOKEN_BYTES);
+        return PAIR_BYTES;
+    case FRY_WIRE_RETIRE:
+    case FRY_WIRE_UNPAIR:
+    case FRY_WIRE_UNPAIRED:
+        fry_wire_put32(to + 4, 0);
+        fry_wire_put64(to + 8, header->op);
+        return HIDE_BYTES;
+    case FRY_WIRE_ALONE:
+        fry_wire_put32(to + 4, 0);
+        return CONTROL_BYTES;
+    default: /* BUSY, NUDGE */
+        return CONTROL_BYTES;
+    }
 }
 
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
@@ -105,7 +133,6 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put32(to + 12, (uint32_t)header->size_bytes);
         fry_wire_put64(to + 16, header->offset);
         return PIECE_BYTES;
-    case FRY_WIRE_OFFER:
     case FRY_WIRE_VIEW:
     case FRY_WIRE_SHOW:
     case FRY_WIRE_VIEWED:
@@ -118,32 +145,17 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         memcpy(to + VIEW_BYTES, header->place.bytes, FRY_PLACE_BYTES);
         return SHOW_BYTES;
     case FRY_WIRE_HIDE:
-    case FRY_WIRE_RETIRE:
-    case FRY_WIRE_UNPAIR:
-    case FRY_WIRE_UNPAIRED:
         fry_wire_put64(to + 8, header->op);
         return HIDE_BYTES;
-    case FRY_WIRE_LOT:
-        return pack_lot(to, header);
-    case FRY_WIRE_GO:
-        fry_wire_put32(to + 4, header->number);
-        fry_wire_put64(to + 8, header->offset);
-        return GO_BYTES;
-    case FRY_WIRE_BUSY:
-    case FRY_WIRE_NUDGE:
-        fry_wire_put32(to + 4, header->number);
-        return CONTROL_BYTES;
-    case FRY_WIRE_PAIR:
-        fry_wire_put32(to + 4, header->number);
-        fry_wire_put64(to + 8, header->op);
-        memcpy(to + 16, header->token, FRY_PAIR_TOKEN_BYTES);
-        return PAIR_BYTES;
     case FRY_WIRE_BYE:
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->answers);
         return BYE_BYTES;
-    default: /* FRY_WIRE_FAREWELL, FRY_WIRE_HIDDEN, FRY_WIRE_ALONE */
+    case FRY_WIRE_FAREWELL:
+    case FRY_WIRE_HIDDEN:
         return CONTROL_BYTES;
+    default:
+        return pack_joint(to, header);
     }
 }
 
@@ -268,7 +280,7 @@ static bool unpack_view(const uint8_t *from, size_t bytes, fry_wire_header *head
     return true;
 }
 
-static bool unpack_lot(const uint8_t *from, size_t bytes, fry_wire_header *header)
+static bool unpack_launches(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     uint32_t count = from[1];
     if (count == 0 || count > FRY_WIRE_JOINTS_MAX ||
@@ -279,7 +291,7 @@ static bool unpack_lot(const uint8_t *from, size_t bytes, fry_wire_header *heade
         const uint8_t *run = from + CONTROL_BYTES + i * FRY_WIRE_JOINT_BYTES;
         header->joint[i] =
             (fry_wire_joint){fry_wire_get32(run), fry_wire_get32(run + 4), run[8], run[9] != 0};
-        if (run[8] == 0 || run[9] > 1)
+        if (run[8] == 0 || run[9] > (header->kind == FRY_WIRE_LOT))
             return false;
     }
     return true;
@@ -304,13 +316,15 @@ static size_t joint_bytes(uint8_t kind)
 
 static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    bool has_number = header->kind <= FRY_WIRE_PAIR;
+    bool has_number = header->kind >= FRY_WIRE_LOT && header->kind <= FRY_WIRE_PAIR;
     if (fry_wire_get16(from + 2) != 0)
         return false;
     header->number = fry_wire_get32(from + 4);
-    if (header->kind == FRY_WIRE_LOT)
-        return unpack_lot(from, bytes, header);
-    if (from[1] != 0 || bytes != joint_bytes(header->kind) || (!has_number && header->number != 0))
+    if (!has_number && header->number != 0)
+        return false;
+    if (header->kind == FRY_WIRE_OFFER || header->kind == FRY_WIRE_LOT)
+        return unpack_launches(from, bytes, header);
+    if (from[1] != 0 || bytes != joint_bytes(header->kind))
         return false;
     if (header->kind == FRY_WIRE_GO)
         header->offset = fry_wire_get64(from + 8);
@@ -331,10 +345,9 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         return unpack_message(from, bytes, header);
     if (header->kind == FRY_WIRE_BUNDLE)
         return unpack_bundle(from, bytes, header);
-    if ((header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS) ||
-        header->kind == FRY_WIRE_OFFER)
+    if (header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS)
         return unpack_view(from, bytes, header);
-    if (header->kind >= FRY_WIRE_LOT && header->kind < FRY_WIRE_KINDS)
+    if (header->kind >= FRY_WIRE_OFFER && header->kind < FRY_WIRE_KINDS)
         return unpack_joint(from, bytes, header);
     if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
         return false;

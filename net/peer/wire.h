@@ -37,10 +37,10 @@
  *
  * HIDE is its kind, seven zero bytes, and the generation (64 bit); HIDDEN has no more than that.
  *
- * OFFER has what VIEW has. LOT, GO, BUSY and NUDGE name a lot by its number; LOT is followed by
- * runs of launches, each slot, number (32 bit), count (8 bit), and whether the leader sends them (8
- * bit). PAIR, RETIRE, UNPAIR and UNPAIRED name a pair by its generation. ALONE is its kind and
- * seven zero bytes.
+ * OFFER and LOT are followed by runs of launches, each slot, number (32 bit), count (8 bit), and
+ * whether the leader sends them (8 bit; OFFER: 0). LOT, GO, BUSY and NUDGE name a lot by its
+ * number, and OFFER has 0 for that. PAIR, RETIRE, UNPAIR and UNPAIRED name a pair by its
+ * generation. ALONE is its kind and seven zero bytes.
  *
  *      LOT            GO              BUSY, NUDGE    PAIR               RETIRE, UNPAIR...
  *   0  kind           kind            kind           kind               kind
@@ -125,7 +125,7 @@ typedef enum fry_wire_kind {
     FRY_WIRE_HIDE,   /* asks to close memory that was shown, as it is to be freed */
     FRY_WIRE_HIDDEN, /* it is closed */
     /* Only where both ends have the same transport for pairs: fry_connection_session.has_pairs. */
-    FRY_WIRE_OFFER,    /* the receive of a HELD launch is ready to join a lot */
+    FRY_WIRE_OFFER,    /* the receives of HELD launches are ready to join a lot */
     FRY_WIRE_LOT,      /* launches to be joined */
     FRY_WIRE_GO,       /* these of them are */
     FRY_WIRE_BUSY,     /* none of them is, now */

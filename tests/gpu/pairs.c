@@ -5,6 +5,7 @@
  *
  * - sizes: both ways, from and to memory of all sorts, small and large.
  * - many: messages that are ready at once, both ways, in any order of tags.
+ * - together: messages that are ready together go in few groups, both ways in one.
  * - landing: copies and the program's streams wait for receives on the device.
  * - cut: sends and receives that are cancelled or late while they go: these and what goes with them
  *   fail, their memory is quiet, and messages after them go.
@@ -121,6 +122,78 @@ static void test_many(void)
     }
     CHECK(seen_by(1).nccl_bytes == (has_pairs ? (uint64_t)MANY * SMALL : 0));
     close_members(members);
+}
+
+/* ---- together ---- */
+
+static void *nccl_emulators(const char *name)
+{
+    void *file = dlopen("libnccl.so.2", RTLD_NOW);
+    return file != NULL ? dlsym(file, name) : NULL;
+}
+
+/* What members say to each other after something goes there after it. */
+static void say_and_answer(void)
+{
+    for (int i = 0; i < 6; i++) {
+        int rank = i % 2;
+        OWN_BUFFER *from = gpu_buffer(members[rank].at.host, 8, FERRY_MEMORY_DEFAULT);
+        OWN_BUFFER *into = gpu_buffer(members[1 - rank].at.host, 8, FERRY_MEMORY_DEFAULT);
+        ferry_future *receive = ferry_recv(members[1 - rank].group, (ferry_peer)rank, 1000,
+                                           ferry_buffer_span(into), NULL);
+        CHECK_STATUS(gpu_end(ferry_send(members[rank].group, (ferry_peer)(1 - rank), 1000,
+                                        ferry_buffer_span(from), NULL)),
+                     FERRY_OK);
+        CHECK_STATUS(gpu_end(receive), FERRY_OK);
+    }
+}
+
+/* Messages of 4 KiB, one way or both: all are ready at both ends when there is a communicator. */
+static void go_together(int count, int ways, uint64_t groups_most)
+{
+    enum { SMALL = 4096, MOST = 100 };
+    void (*set_delay)(int64_t) = (void (*)(int64_t))nccl_emulators("emu_nccl_delay");
+    ferry_buffer *from[2], *into[2];
+    ferry_future *sends[MOST], *receives[MOST];
+    open_pairs();
+    for (int rank = 0; rank < 2; rank++) {
+        from[rank] = gpu_buffer(gpu_of(rank), (size_t)MOST * SMALL, FERRY_MEMORY_DEFAULT);
+        into[rank] = gpu_buffer(gpu_of(rank), (size_t)MOST * SMALL, FERRY_MEMORY_DEFAULT);
+        write_to(&members[rank], ferry_buffer_span(from[rank]), (uint64_t)rank);
+    }
+    if (set_delay != NULL)
+        set_delay(-1);
+    for (int i = 0; i < count; i++) {
+        int rank = i % ways;
+        ferry_span src = {from[rank], (size_t)i * SMALL, SMALL};
+        ferry_span dst = {into[1 - rank], (size_t)i * SMALL, SMALL};
+        receives[i] =
+            ferry_recv(members[1 - rank].group, (ferry_peer)rank, (ferry_tag)i, dst, NULL);
+        sends[i] = ferry_send(members[rank].group, (ferry_peer)(1 - rank), (ferry_tag)i, src, NULL);
+    }
+    say_and_answer();
+    if (set_delay != NULL)
+        set_delay(100000);
+    for (int i = 0; i < count; i++) {
+        CHECK_STATUS(gpu_end(sends[i]), FERRY_OK);
+        CHECK_STATUS(gpu_end(receives[i]), FERRY_OK);
+    }
+    ferry_member_info info = seen_by(0);
+    CHECK(info.nccl_bytes == (has_pairs ? (uint64_t)count * SMALL : 0));
+    CHECK(!has_pairs || set_delay == NULL ||
+          (info.nccl_groups > 0 && info.nccl_groups <= groups_most));
+    for (int rank = 0; rank < 2; rank++) {
+        ferry_buffer_release(from[rank]);
+        ferry_buffer_release(into[rank]);
+    }
+    close_members(members);
+}
+
+static void test_together(void)
+{
+    gpu_watch("messages that are ready together", 60);
+    go_together(100, 1, 3);
+    go_together(60, 2, 1);
 }
 
 /* ---- landing ---- */
@@ -345,9 +418,10 @@ static void test_shut(void)
 
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {
-        {"sizes", test_sizes}, {"many", test_many},   {"landing", test_landing}, {"cut", test_cut},
-        {"other", test_other}, {"storm", test_storm}, {"shut", test_shut}};
+    static const named_test tests[] = {{"sizes", test_sizes},       {"many", test_many},
+                                       {"together", test_together}, {"landing", test_landing},
+                                       {"cut", test_cut},           {"other", test_other},
+                                       {"storm", test_storm},       {"shut", test_shut}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     ferry_backend_info nccl = {0};

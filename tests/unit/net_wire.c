@@ -39,8 +39,10 @@ static fry_wire_header make(uint8_t kind)
                   .domain = "cuda",
                   .message = "too late"},
     };
-    if (kind == FRY_WIRE_LOT) {
-        header.joint[0] = (fry_wire_joint){UINT32_MAX, 7, 255, true};
+    if (kind == FRY_WIRE_OFFER)
+        header.number = 0;
+    if (kind == FRY_WIRE_OFFER || kind == FRY_WIRE_LOT) {
+        header.joint[0] = (fry_wire_joint){UINT32_MAX, 7, 255, kind == FRY_WIRE_LOT};
         header.joint[1] = (fry_wire_joint){1, UINT32_MAX, 1, false};
         header.joint[2] = header.joint[0];
     }
@@ -131,11 +133,9 @@ Test(net_wire, control_comes_back_as_it_was)
             cr_expect_eq(other.op, header.op);
         if (kind >= FRY_WIRE_OFFER && kind <= FRY_WIRE_PAIR)
             cr_expect_eq(other.number, header.number);
-        if (kind == FRY_WIRE_OFFER)
-            cr_expect_eq(other.slot, header.slot);
         if (kind == FRY_WIRE_GO)
             cr_expect_eq(other.offset, header.offset);
-        if (kind == FRY_WIRE_LOT)
+        if (kind == FRY_WIRE_OFFER || kind == FRY_WIRE_LOT)
             expect_same_lot(&other, &header);
         if (kind == FRY_WIRE_PAIR)
             cr_expect_arr_eq(other.token, header.token, FRY_PAIR_TOKEN_BYTES);
@@ -284,7 +284,8 @@ Test(net_wire, what_must_be_zero_is)
             continue;
         }
         size_t size = pack(bytes, &header);
-        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE && kind != FRY_WIRE_LOT) {
+        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE && kind != FRY_WIRE_OFFER &&
+            kind != FRY_WIRE_LOT) {
             bool may_be_1 =
                 kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED || kind == FRY_WIRE_HELD;
             uint8_t right = bytes[1];
@@ -445,6 +446,18 @@ Test(net_wire, a_poison_has_no_data)
     fry_wire_header other;
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     header.size_bytes = 1;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
+}
+
+Test(net_wire, an_offer_names_receives)
+{
+    fry_wire_header header = make(FRY_WIRE_OFFER);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    header.number = 1;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
+    header.number = 0;
+    header.joint[2].is_send = true;
     cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
 }
 
