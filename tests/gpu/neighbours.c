@@ -347,6 +347,7 @@ static void test_stopped(scene *self)
     meet(self);
     if (self->rank == 0) {
         CHECK(kill(self->other, SIGSTOP) == 0);
+        await_other(self, WSTOPPED);
         EMU(emu_release)();
         (void)EMU(emu_settle)();
         CHECK_STATUS(ferry_future_poll(reading.future), FERRY_PENDING);

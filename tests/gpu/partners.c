@@ -206,13 +206,6 @@ static void be_victim(scene *self)
     let_go(&both);
 }
 
-/* That the other process has done so is for two_run to hear, too. */
-static void await_other(const scene *self, int what)
-{
-    siginfo_t info;
-    CHECK(waitid(P_PID, (id_t)self->other, &info, what | WNOWAIT) == 0);
-}
-
 /* Other bytes, in memory that is this member's own again. */
 static void use_again(scene *self, const pair_of_messages *both)
 {
@@ -335,6 +328,7 @@ static void run_all(void)
             await_one();
         pid_t child = fork();
         if (child == 0) {
+            end_with_parent();
             (void)execl(program_path, program_path, names[i], (char *)NULL);
             _exit(127);
         }

@@ -10,6 +10,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 typedef struct scene {
@@ -29,10 +30,10 @@ static int64_t lease_ns; /* long, but where a member is to count as dead */
 static char folder[TEMPORARY_FOLDER_BYTES];
 static ferry_gpu_way gpu_way; /* that the next one to join allows */
 
-/* The one that starts the other. */
-static inline bool is_first(const scene *self)
+/* A test that fails leaves nobody behind, also who is stopped. */
+static inline void end_with_parent(void)
 {
-    return self->other != 0;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 static inline pid_t start_other(int rank)
@@ -41,6 +42,7 @@ static inline pid_t start_other(int rank)
     (void)snprintf(text, sizeof text, "%d", rank);
     pid_t child = fork();
     if (child == 0) {
+        end_with_parent();
         (void)execl(program_path, program_path, test_name, folder, text, (char *)NULL);
         _exit(127);
     }
@@ -105,6 +107,13 @@ static inline void receive_one(scene *self, ferry_buffer *buffer, uint64_t seed,
                  FERRY_OK);
     CHECK_STATUS(read_from(&self->own, ferry_buffer_span(buffer), seed, &is_right), FERRY_OK);
     CHECK(is_right);
+}
+
+/* For the first: until the other has stopped or ended, which two_run is to hear of, too. */
+static inline void await_other(const scene *self, int what)
+{
+    siginfo_t info;
+    CHECK(waitid(P_PID, (id_t)self->other, &info, what | WNOWAIT) == 0);
 }
 
 /* As the rank, with the other process if it is this one that starts it. */
