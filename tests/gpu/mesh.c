@@ -9,15 +9,19 @@
  * - room: an engine has fewer communicators than there are members.
  * - twins: each two share a GPU, and its one slot. They send each other nothing over NCCL, which
  *   refuses that; what they send others is over NCCL.
- * - figures [PARCELS]: not a test; docs/performance.md says what it shows.
+ * - star: one has many more members around it than communicators. All are served, and memory does
+ *   not grow.
  */
 #include "tests/gpu/members.h"
+#include "tests/support/failing_allocator.h"
 
 #define RANKS 8
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PARCELS 200
+#define AROUND 6 /* members around one */
 #else
 #define PARCELS 1000
+#define AROUND 24
 #endif
 
 typedef struct parcel {
@@ -32,12 +36,19 @@ typedef struct rank {
     ferry_group *group;
 } rank;
 
-static rank ranks[RANKS];
+static rank ranks[1 + AROUND > RANKS ? 1 + AROUND : RANKS];
 static int rank_count, gpu_count;
+static bool is_star; /* rank 0 has a GPU of its own; the others share the others */
 static bool has_nccl;
 static parcel parcels[PARCELS];
+static failing_allocator memory; /* of all engines */
 
 /* ---- members ---- */
+
+static int gpu_of(int i)
+{
+    return !is_star ? i % gpu_count : i == 0 ? 0 : 1 + (i - 1) % (gpu_count - 1);
+}
 
 static void open_engine_of(int i, uint32_t pairs)
 {
@@ -46,15 +57,17 @@ static void open_engine_of(int i, uint32_t pairs)
     ferry_engine_options options = gpu_engine_options(&self->ge);
     options.nccl_slots = 1;
     options.nccl_pairs = pairs;
+    ferry_allocator allocator = failing_allocator_interface(&memory);
+    options.allocator = &allocator;
     CHECK_STATUS(ferry_engine_create(&options, &self->ge.engine, NULL), FERRY_OK);
-    (void)snprintf(name, sizeof name, "cuda:%d", i % gpu_count);
+    (void)snprintf(name, sizeof name, "cuda:%d", gpu_of(i));
     self->gpu = gpu_device(&self->ge, name);
     self->host = ferry_device_find(self->ge.engine, "host:0");
 }
 
 static void open_ranks(int count, uint32_t pairs)
 {
-    ferry_future *joins[RANKS];
+    ferry_future *joins[sizeof ranks / sizeof *ranks];
     rank_count = count;
     for (int i = 0; i < count; i++) {
         open_engine_of(i, pairs);
@@ -82,7 +95,7 @@ static void close_ranks(void)
 
 static bool share_gpu(int one, int other)
 {
-    return one % gpu_count == other % gpu_count;
+    return gpu_of(one) == gpu_of(other);
 }
 
 static uint64_t nccl_bytes(int from, int to)
@@ -210,10 +223,53 @@ static void test_twins(void)
     gpu_count = gpus;
 }
 
+/* Each of those around sends one and gets one, all at once. */
+static void serve_all(void)
+{
+    for (int i = 0; i < 2 * AROUND; i++) {
+        parcel *self = &parcels[i];
+        int around = 1 + i / 2;
+        self->from = i % 2 == 0 ? 0 : around;
+        self->to = i % 2 == 0 ? around : 0;
+        self->src = gpu_buffer(ranks[self->from].gpu, 4096, FERRY_MEMORY_DEFAULT);
+        self->dst = gpu_buffer(ranks[self->to].gpu, 4096, FERRY_MEMORY_DEFAULT);
+        begin_half(i, true);
+        begin_half(i, false);
+    }
+    for (int i = 0; i < 2 * AROUND; i++) {
+        CHECK_STATUS(gpu_end(parcels[i].send), FERRY_OK);
+        CHECK_STATUS(gpu_end(parcels[i].receive), FERRY_OK);
+        ferry_buffer_release(parcels[i].src);
+        ferry_buffer_release(parcels[i].dst);
+    }
+}
+
+static void test_star(void)
+{
+    enum { ROUNDS_OF_ALL = 20, GROWTH_MOST_BYTES = 1 << 20 };
+    int64_t bytes = 0;
+    if (gpu_count < 2)
+        return;
+    gpu_watch("many around one", 300);
+    is_star = true;
+    open_ranks(1 + AROUND, AROUND / 6);
+    for (int round = 0; round < ROUNDS_OF_ALL; round++) {
+        serve_all();
+        if (round == ROUNDS_OF_ALL / 2)
+            bytes = failing_allocator_live_bytes(&memory);
+    }
+    CHECK(failing_allocator_live_bytes(&memory) <= bytes + GROWTH_MOST_BYTES);
+    for (int i = 1; i <= AROUND; i++)
+        CHECK(nccl_bytes(0, i) == (has_nccl ? (uint64_t)2 * ROUNDS_OF_ALL * 4096 : 0));
+    close_ranks();
+    is_star = false;
+}
+
 int main(int argc, char **argv)
 {
     static const named_test tests[] = {
-        {"mesh", test_mesh}, {"room", test_room}, {"twins", test_twins}};
+        {"mesh", test_mesh}, {"room", test_room}, {"twins", test_twins}, {"star", test_star}};
+    failing_allocator_init(&memory);
     CHECK_CUDA(cudaGetDeviceCount(&gpu_count));
     gpu_count = gpu_count < RANKS ? gpu_count : RANKS;
     ferry_backend_info nccl = {0};
