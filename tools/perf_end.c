@@ -170,7 +170,8 @@ static int64_t now_ns(void)
 
 static const ferry_gpu_way group_ways[] = {[PERF_WAY_AUTO] = FERRY_GPU_WAY_ANY,
                                            [PERF_WAY_STAGING] = FERRY_GPU_WAY_STAGING,
-                                           [PERF_WAY_IPC] = FERRY_GPU_WAY_IPC};
+                                           [PERF_WAY_IPC] = FERRY_GPU_WAY_IPC,
+                                           [PERF_WAY_NCCL] = FERRY_GPU_WAY_NCCL};
 
 static int join(perf_end *end)
 {
@@ -240,7 +241,7 @@ static int make_engine(perf_end *end)
     if (result)
         return result;
     end->device = ferry_device_at(end->engine, 0);
-    return perf_end_place(end, options->device);
+    return perf_end_place(end, options->devices[end->rank]);
 }
 
 int perf_end_open(perf_end *end, const perf_options *options, int rank)
@@ -327,7 +328,9 @@ perf_ways perf_end_ways(const perf_end *end)
 {
     ferry_member_info member = FERRY_MEMBER_INFO_INIT;
     (void)ferry_group_member(end->group, end->other, &member);
-    return (perf_ways){member.ipc_bytes, member.staged_bytes};
+    return (perf_ways){{[PERF_WAY_STAGING] = member.staged_bytes,
+                        [PERF_WAY_IPC] = member.ipc_bytes,
+                        [PERF_WAY_NCCL] = member.nccl_bytes}};
 }
 
 int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
@@ -335,7 +338,8 @@ int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
     if (area->capacity_bytes >= size_bytes)
         return 0;
     release(area);
-    bool is_shared = !perf_end_is_on_host(end) && end->options->way != PERF_WAY_STAGING;
+    bool is_shared = !perf_end_is_on_host(end) &&
+                     (end->options->way == PERF_WAY_AUTO || end->options->way == PERF_WAY_IPC);
     ferry_status status = ferry_buffer_alloc_kind(
         end->place, size_bytes, is_shared ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT,
         &area->buffer);

@@ -56,7 +56,7 @@ bool perf_end_is_on_host(const perf_end *end);
 
 /* Of GPU memory, exchanged with the other end until now. */
 typedef struct perf_ways {
-    uint64_t ipc_bytes, staged_bytes;
+    uint64_t bytes[PERF_WAY_COUNT]; /* of AUTO none */
 } perf_ways;
 
 perf_ways perf_end_ways(const perf_end *end);

@@ -4,9 +4,11 @@
 #include <argp.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+const char *const perf_way_names[PERF_WAY_COUNT] = {"auto", "staging", "ipc", "nccl"};
 const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi"};
 
 static const char documentation[] =
@@ -21,9 +23,12 @@ static const char documentation[] =
     "received.\n\n"
     "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went: by "
     "staging, through host memory; by ipc, which copies from one end's GPU memory to the other's; "
-    "or mixed. Each line is checked once before it is measured. Beside bw of 1M and more stand its "
+    "by nccl; or mixed. Each line is checked once before it is measured. Beside bw of 1M and more "
+    "stand its "
     "limits. Of staging they are the same messages between host memory, and copies between the GPU "
-    "and page-locked memory, d2h and h2d. Of ipc it is copies within the GPU, d2d. ratio: of its "
+    "and page-locked memory, d2h and h2d. Of ipc it is copies within the GPU, d2d. Of nccl there "
+    "is "
+    "none. ratio: of its "
     "bandwidth and the lowest of these limits.\n\n"
     "Figures with --check are lower: they include the time to make and check the bytes.\n\n"
     "Exit status: 0 done, 1 something failed or bytes differ, 2 bad options, 128 and the signal's "
@@ -71,10 +76,15 @@ static const struct argp_option option_list[] = {
     {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0, "lat, bw, rate, bi, or several with commas (default: all)", 2},
     {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512)", 2},
-    {"device", KEY_DEVICE, "NAME", 0,
-     "Device whose memory both ends use, of the host or a GPU: cuda:0 (default host:0)", 2},
-    {"way", KEY_WAY, "auto|staging|ipc", 0,
-     "The way that this end allows for GPU memory, besides staging (default auto: all)", 2},
+    {"device", KEY_DEVICE, "NAME[,NAME]", 0,
+     "Device whose memory both ends use, of the host or a GPU, or rank 0's and, after a comma, "
+     "rank "
+     "1's: cuda:0,cuda:1 (default host:0)",
+     2},
+    {"way", KEY_WAY, "auto|staging|ipc|nccl", 0,
+     "The way that this end allows for GPU memory, besides staging (default auto: staging and ipc; "
+     "nccl needs a GPU for each end)",
+     2},
     {"iterations", 'n', "N", 0, "Messages for each line (default: as many as fit the time)", 2},
     {"num_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
     {"warmup", 'w', "N", 0, "Messages before the measured ones (default: some)", 2},
@@ -205,21 +215,28 @@ static void parse_tests(perf_options *options, const struct argp_state *state, c
     }
 }
 
-static const char *parse_device(const struct argp_state *state, const char *text)
+/* One name is for both ends. */
+static void parse_device(perf_options *options, const struct argp_state *state, const char *text)
 {
-    if (*text == '\0' || strlen(text) >= PERF_DEVICE_BYTES)
-        argp_error(state, "--device is '%s'; it must be like host:0 or cuda:0", text);
-    return text;
+    const char *comma = strchr(text, ',');
+    const char *names[2] = {text, comma != NULL ? comma + 1 : text};
+    size_t bytes[2] = {comma != NULL ? (size_t)(comma - text) : strlen(text), strlen(names[1])};
+    for (int rank = 0; rank < 2; rank++) {
+        if (bytes[rank] == 0 || bytes[rank] >= PERF_DEVICE_BYTES)
+            argp_error(state, "--device is '%s'; it must be like host:0, cuda:0 or cuda:0,cuda:1",
+                       text);
+        (void)snprintf(options->devices[rank], PERF_DEVICE_BYTES, "%.*s", (int)bytes[rank],
+                       names[rank]);
+    }
 }
 
 static perf_way parse_way(const struct argp_state *state, const char *text)
 {
-    static const char *const names[] = {"auto", "staging", "ipc"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        if (strcmp(text, names[i]) == 0)
-            return (perf_way)i;
+    for (int way = 0; way < PERF_WAY_COUNT; way++) {
+        if (strcmp(text, perf_way_names[way]) == 0)
+            return (perf_way)way;
     }
-    argp_error(state, "--way is '%s'; it must be auto, staging or ipc", text);
+    argp_error(state, "--way is '%s'; it must be auto, staging, ipc or nccl", text);
     return PERF_WAY_AUTO;
 }
 
@@ -267,7 +284,7 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
             (uint32_t)parse_number(state, "outstanding", argument, 1, PERF_WINDOW_MAX);
         return 0;
     case KEY_DEVICE:
-        options->device = parse_device(state, argument);
+        parse_device(options, state, argument);
         return 0;
     case KEY_WAY:
         options->way = parse_way(state, argument);
@@ -381,7 +398,7 @@ void perf_options_parse(perf_options *options, int argc, char **argv)
     *options = (perf_options){
         .job = "perf",
         .rank = -1,
-        .device = PERF_DEVICE_HOST,
+        .devices = {PERF_DEVICE_HOST, PERF_DEVICE_HOST},
         .join_s = 60,
         .lease_s = 5,
         .tests = {true, true, true, true},

@@ -41,7 +41,12 @@ typedef enum perf_way {
     PERF_WAY_AUTO = 0, /* the best that there is */
     PERF_WAY_STAGING,
     PERF_WAY_IPC,
+    PERF_WAY_NCCL,
+    PERF_WAY_COUNT,
 } perf_way;
+
+/* "auto", "staging", "ipc", "nccl". */
+extern const char *const perf_way_names[PERF_WAY_COUNT];
 
 typedef struct perf_options {
     bool is_local;     /* both ends are started here */
@@ -52,7 +57,7 @@ typedef struct perf_options {
     const char *secret_path; /* NULL: no secret */
     const char *user;        /* of an etcd; NULL: none, as the rest */
     const char *password_path, *ca_path, *certificate_path, *key_path;
-    const char *device; /* where messages lie, at both ends */
+    char devices[2][PERF_DEVICE_BYTES]; /* where messages lie, by rank */
     perf_way way;
     double join_s; /* how long the other end is waited for */
     double lease_s;

@@ -183,7 +183,10 @@ static perf_step make_step(const driver *driver, const perf_line *line, const ch
                       .window = line->window,
                       .is_checked = options->is_checked,
                       .is_batch = options->is_batch};
-    (void)snprintf(step.device, sizeof(step.device), "%s", device);
+    bool is_host = strcmp(device, PERF_DEVICE_HOST) == 0;
+    for (int rank = 0; rank < 2; rank++)
+        (void)snprintf(step.devices[rank], PERF_DEVICE_BYTES, "%s",
+                       is_host ? device : options->devices[rank]);
     return step;
 }
 
@@ -245,14 +248,17 @@ static bool wants_limits(const driver *driver, perf_test test, size_t size_bytes
 static const char *way_since(const driver *driver, perf_ways before)
 {
     perf_ways now = perf_end_ways(driver->end);
-    if (now.ipc_bytes == before.ipc_bytes)
-        return "staging";
-    return now.staged_bytes == before.staged_bytes ? "ipc" : "mixed";
+    const char *name = NULL;
+    for (int way = 0; way < PERF_WAY_COUNT; way++) {
+        if (now.bytes[way] != before.bytes[way])
+            name = name == NULL ? perf_way_names[way] : "mixed";
+    }
+    return name != NULL ? name : perf_way_names[PERF_WAY_STAGING];
 }
 
 static int measure_copies(driver *driver, perf_line *line)
 {
-    perf_step step = begin_line(driver, line, driver->end->options->device);
+    perf_step step = begin_line(driver, line, driver->end->options->devices[0]);
     step.number = driver->number++;
     step.iterations = driver->end->options->iterations;
     perf_copy_way way = strcmp(line->name, "d2h") == 0   ? PERF_FROM_GPU
@@ -273,7 +279,7 @@ static int measure_limit(driver *driver, perf_line *limit)
 /* Names the slowest of the limits in the line, and gives its bandwidth. */
 static int run_limits(driver *driver, perf_line *line, double *bytes_per_s_p)
 {
-    const char *device = driver->end->options->device;
+    const char *device = driver->end->options->devices[0];
     perf_line limits[LIMIT_COUNT] = {
         {.name = line->name, .device = PERF_DEVICE_HOST, .way = "ucx"},
         {.name = "d2h", .device = device, .way = "copy"},
@@ -283,6 +289,8 @@ static int run_limits(driver *driver, perf_line *line, double *bytes_per_s_p)
     if (strcmp(line->way, "ipc") == 0) {
         limits[0] = (perf_line){.name = "d2d", .device = device, .way = "copy"};
         count = 1;
+    } else if (strcmp(line->way, "nccl") == 0) {
+        count = 0;
     }
     for (size_t i = 0; i < count; i++) {
         perf_line *limit = &limits[i];
@@ -317,14 +325,14 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
     double limit = 0;
     int result = 0;
     if (driver->is_on_gpu) {
-        result = check_once(driver, &line, options->device);
-        line.device = options->device;
+        result = check_once(driver, &line, options->devices[0]);
+        line.device = options->devices[0];
         line.way = way_since(driver, before);
     }
     if (!result && wants_limits(driver, test, size_bytes))
         result = run_limits(driver, &line, &limit);
     if (!result)
-        result = measure(driver, &line, options->device);
+        result = measure(driver, &line, options->devices[0]);
     if (driver->is_on_gpu)
         line.way = way_since(driver, before);
     return result ? result : end_line(driver, &line, limit);
@@ -403,7 +411,7 @@ static bool is_possible(const perf_step *step)
 {
     return step->version == PERF_STEP_VERSION && step->test < PERF_TEST_COUNT &&
            step->size_bytes > 0 && step->size_bytes <= PERF_SIZE_MAX_BYTES && step->window > 0 &&
-           step->window <= PERF_WINDOW_MAX && memchr(step->device, 0, sizeof(step->device)) &&
+           step->window <= PERF_WINDOW_MAX && memchr(step->devices[1], 0, PERF_DEVICE_BYTES) &&
            step->size_bytes <= PERF_SIZE_MAX_BYTES / step->window;
 }
 

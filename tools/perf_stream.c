@@ -241,7 +241,7 @@ static int run_streams(perf_end *end, const perf_step *step)
 int perf_stream_prepare(perf_end *end, const perf_step *step)
 {
     size_t bytes = step->size_bytes * step->window;
-    int result = perf_end_place(end, step->device);
+    int result = perf_end_place(end, step->devices[end->rank]);
     if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank == 0))
         result = perf_end_room(end, &end->out, bytes);
     if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank != 0))
