@@ -64,6 +64,13 @@ void emu_nccl_delay(int64_t delay_ns);
  * the program will do anything, these stand for ever.
  */
 unsigned emu_nccl_standing(void);
+/*
+ * From now on a kernel on that device takes so long before any of its bytes move, so those that
+ * exchange bytes with it take longer, too. 0 if it never was.
+ */
+void emu_nccl_kernel_time(int ordinal, int64_t time_ns);
+/* How many kernels have begun on the device. */
+unsigned emu_nccl_kernel_count(int ordinal);
 /* How many are resident on the device. */
 unsigned emu_nccl_resident_count(int ordinal);
 /*

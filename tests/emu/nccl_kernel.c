@@ -13,8 +13,9 @@
 
 #define DEVICES_MOST 64
 #define HEADER_BYTES sizeof(uint64_t)
-#define YIELDS 50     /* of a kernel that stands, before it sleeps */
-#define IDLE_NS 20000 /* that it sleeps */
+#define YIELDS 50      /* of a kernel that stands, before it sleeps */
+#define IDLE_NS 20000  /* that it sleeps */
+#define NAP_NS 1000000 /* between looks at whether it was stopped, while it takes its time */
 
 typedef enum phase { HEADER, BYTES, SEEN, DONE, STUCK } phase;
 
@@ -43,6 +44,8 @@ typedef struct kernel {
 /* With the lock: in the order of their launch, and how many have a slot. */
 static TAILQ_HEAD(, kernel) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 static unsigned resident[DEVICES_MOST];
+static unsigned begun[DEVICES_MOST];
+static _Atomic(int64_t) time_ns[DEVICES_MOST]; /* read without the lock */
 
 unsigned emu_nccl_resident_count(int ordinal)
 {
@@ -52,6 +55,22 @@ unsigned emu_nccl_resident_count(int ordinal)
     count = ordinal >= 0 && ordinal < DEVICES_MOST ? resident[ordinal] : 0;
     emu_outside_unlock();
     return count;
+}
+
+unsigned emu_nccl_kernel_count(int ordinal)
+{
+    unsigned count;
+
+    emu_outside_lock();
+    count = ordinal >= 0 && ordinal < DEVICES_MOST ? begun[ordinal] : 0;
+    emu_outside_unlock();
+    return count;
+}
+
+void emu_nccl_kernel_time(int ordinal, int64_t new_ns)
+{
+    if (ordinal >= 0 && ordinal < DEVICES_MOST)
+        atomic_store(&time_ns[ordinal], new_ns);
 }
 
 size_t emu_nccl_type_bytes(ncclDataType_t type)
@@ -279,6 +298,7 @@ static void begin(void *arg)
     TAILQ_REMOVE(&waiting, kernel, entry);
     kernel->is_resident = true;
     resident[kernel->comm->device]++;
+    begun[kernel->comm->device]++;
     kernel->comm->resident++;
     if (error != ncclSuccess) {
         kernel->comm->state = emu_nccl_error(kernel->comm, error, "an error, as it was told to");
@@ -293,11 +313,25 @@ static bool is_to_end(const kernel *kernel, const void *operation)
            (operation != NULL && emu_outside_is_stopped(operation));
 }
 
+static void pass_time(const kernel *kernel, const void *operation)
+{
+    const int64_t end_ns = emu_nccl_now_ns() + atomic_load(&time_ns[kernel->comm->device]);
+    int64_t left_ns;
+
+    while (!is_to_end(kernel, operation) && (left_ns = end_ns - emu_nccl_now_ns()) > 0) {
+        const struct timespec nap = {.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS};
+
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 static void run(void *arg, const void *operation)
 {
     const struct timespec nap = {.tv_nsec = IDLE_NS};
     kernel *const kernel = arg;
     unsigned idle = 0;
+
+    pass_time(kernel, operation);
 
     while (!is_to_end(kernel, operation)) {
         const bool is_stuck = atomic_load(&kernel->comm->is_stuck);
