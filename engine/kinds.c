@@ -11,8 +11,8 @@
 #include "engine/graph/kind.h"
 #include "engine/graph/promise.h"
 #include "engine/graph/refused_mark.h"
-#include "engine/messages/message.h"
 #include "engine/messages/launch.h"
+#include "engine/messages/message.h"
 #include "engine/messages/stage.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {

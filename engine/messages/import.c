@@ -243,14 +243,15 @@ static size_t close_unwanted(fry_imports *imports)
     size_t done = 0;
     fry_import *import, *next;
     TAILQ_FOREACH_SAFE(import, &imports->used, entry, next) {
-        bool ends = is_closed(import);
-        if (import->state == FRY_IMPORT_UNWANTED)
+        if (import->state == FRY_IMPORT_UNWANTED) {
             begin_to_close(imports, import);
-        else if (ends)
-            give(imports, import), imports->closing_count--, imports->has_news = true;
-        else
-            continue;
-        done++;
+            done++;
+        } else if (is_closed(import)) {
+            give(imports, import);
+            imports->closing_count--;
+            imports->has_news = true;
+            done++;
+        }
     }
     return done;
 }

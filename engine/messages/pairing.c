@@ -84,7 +84,7 @@ static size_t use_grant(fry_turn *turn, fry_pairing *pairing)
     return 1;
 }
 
-/* ---- beginning ---- */
+/* ---- wanting, and saying so ---- */
 
 static void want(fry_turn *turn, fry_route *route)
 {
@@ -118,8 +118,6 @@ static void go_without(fry_turn *turn, fry_route *route, const char *why)
     fry_route_launched(turn, route);
 }
 
-/* ---- room ---- */
-
 static void say(fry_turn *turn, fry_pairing *pairing, fry_pair_word word)
 {
     if (pairing->route == NULL)
@@ -127,6 +125,8 @@ static void say(fry_turn *turn, fry_pairing *pairing, fry_pair_word word)
     fry_peer_pair_say(fry_pairing_peer(pairing), word, &pairing->note, turn);
     fry_route_launched(turn, pairing->route);
 }
+
+/* ---- room ---- */
 
 /* Nothing goes here, and nothing is agreed. */
 static bool is_idle(const fry_pairing *pairing)
@@ -195,6 +195,8 @@ static size_t go_on_retiring(fry_turn *turn, fry_pairing *pairing)
         say(turn, pairing, FRY_PAIR_RETIRE);
     return says;
 }
+
+/* ---- beginning ---- */
 
 /* The first that is wanted and whose last one is gone. The role has nothing to do. */
 static void begin_next(fry_turn *turn, fry_pairings *pairings)

@@ -239,6 +239,14 @@ void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory)
         free_block(reclaim, block);
 }
 
+bool fry_cuda_reclaim_has_thread(fry_cuda_reclaim *reclaim)
+{
+    (void)pthread_mutex_lock(&reclaim->lock);
+    bool is_there = has_thread(reclaim);
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    return is_there;
+}
+
 void fry_cuda_reclaim_close_shared(fry_cuda_reclaim *reclaim, void *memory, uint32_t *is_closed)
 {
     (void)pthread_mutex_lock(&reclaim->lock);

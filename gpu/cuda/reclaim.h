@@ -57,6 +57,12 @@ void *fry_cuda_reclaim_reuse(fry_cuda_reclaim *reclaim, fry_cuda_device *device,
 void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory);
 
 /*
+ * Makes the thread, for memory that is opened next: nobody else may have to wait for its closing.
+ * False: there can't be one.
+ */
+bool fry_cuda_reclaim_has_thread(fry_cuda_reclaim *reclaim);
+
+/*
  * Closes noted memory of another process, soon; after the stop at once. Then sets *is_closed, and
  * notifies the engine.
  */

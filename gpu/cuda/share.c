@@ -12,11 +12,16 @@
 
 _Static_assert(sizeof(CUipcMemHandle) == FRY_SHARE_BYTES, "a handle fits, and fills its place");
 
+static ferry_status refuse(fry_fault *fault, ferry_status status, const char *why)
+{
+    *fault = (fry_fault){.status = status, .rank = -1};
+    (void)snprintf(fault->message, sizeof fault->message, "%s", why);
+    return status;
+}
+
 static ferry_status lacks(fry_fault *fault, const char *why)
 {
-    *fault = (fry_fault){.status = FERRY_E_UNSUPPORTED, .rank = -1};
-    (void)snprintf(fault->message, sizeof fault->message, "%s", why);
-    return FERRY_E_UNSUPPORTED;
+    return refuse(fault, FERRY_E_UNSUPPORTED, why);
 }
 
 const char *fry_cuda_shareless(void)
@@ -137,7 +142,11 @@ ferry_status fry_cuda_memory_open_shared(fry_device *base, const fry_memory_shar
     fry_cuda_block *block =
         fry_cuda_reclaim_expect(reclaim, device, (size_t)share->allocation_bytes, false);
     if (block == NULL)
-        return fry_cuda_tell(fault, FERRY_E_NO_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, call);
+        return refuse(fault, FERRY_E_NO_MEMORY, "no memory to note what is opened");
+    if (!fry_cuda_reclaim_has_thread(reclaim)) {
+        fry_cuda_reclaim_note(reclaim, block, NULL);
+        return lacks(fault, "there is no thread that would close it");
+    }
     memcpy(&handle, share->handle, sizeof handle);
     CUresult result = fry_cuda_enter(&scope, device->context);
     if (result == CUDA_SUCCESS)

@@ -123,8 +123,9 @@ typedef struct ferry_engine_options {
                                      together; others wait. 1 to 64; default 8 */
     uint32_t nccl_pairs;          /* communicators that the engine has at once, one for each member
                                      with which it exchanges messages over NCCL; if another is
-                                     wanted, one that was not used for long is ended for it. 1 to
-                                     1024; default 16 */
+                                     wanted, one is ended for it that nothing goes over, the one
+                                     that was used the longest time ago first; if all are in use,
+                                     one that has been for some time. 1 to 1024; default 16 */
 } ferry_engine_options;
 
 #define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)

@@ -41,7 +41,7 @@ typedef struct ferry_member_info {
     int64_t pid; /* on its host */
     /* Of GPU memory of this process, sent to the member or received from it and ended FERRY_OK,
      * since this process joined: bytes that the receiver read where the sender had them, and bytes
-     * that went through host memory. ferry_group_member says how much it is now; in on_member both
+     * that went through host memory. ferry_group_member says how much it is now; in on_member they
      * are 0 */
     uint64_t ipc_bytes;
     uint64_t staged_bytes;

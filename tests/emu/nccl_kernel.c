@@ -47,24 +47,24 @@ static unsigned resident[DEVICES_MOST];
 static unsigned begun[DEVICES_MOST];
 static _Atomic(int64_t) time_ns[DEVICES_MOST]; /* read without the lock */
 
-unsigned emu_nccl_resident_count(int ordinal)
+static unsigned count_of(const unsigned *counts, int ordinal)
 {
     unsigned count;
 
     emu_outside_lock();
-    count = ordinal >= 0 && ordinal < DEVICES_MOST ? resident[ordinal] : 0;
+    count = ordinal >= 0 && ordinal < DEVICES_MOST ? counts[ordinal] : 0;
     emu_outside_unlock();
     return count;
 }
 
+unsigned emu_nccl_resident_count(int ordinal)
+{
+    return count_of(resident, ordinal);
+}
+
 unsigned emu_nccl_kernel_count(int ordinal)
 {
-    unsigned count;
-
-    emu_outside_lock();
-    count = ordinal >= 0 && ordinal < DEVICES_MOST ? begun[ordinal] : 0;
-    emu_outside_unlock();
-    return count;
+    return count_of(begun, ordinal);
 }
 
 void emu_nccl_kernel_time(int ordinal, int64_t new_ns)

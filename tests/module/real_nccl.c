@@ -2,14 +2,15 @@
 /*
  * The module over the NCCL of the toolkit, which this program is linked with, in place of the
  * emulated one: it has all that the module calls, in the form that nccl.h says, and its version is
- * good. There is no GPU here: a token is made, and a communicator is not, which the pair says. The
- * GPU's streams are this program's own words.
+ * good. A token is made. Without a driver a communicator is not, which the pair says; with one it
+ * is ended while it is made, as nobody takes part. The GPU's streams are this program's own words.
  */
 #include "base/module/forward.h"
 #include "net/nccl/library.h"
 #include "net/pairs.h"
 #include "tests/support/stress.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 static bool make_current(void *arg)
@@ -87,11 +88,13 @@ int main(void)
     ops->pair_make_token(pair);
     await(ops, pair, FRY_PAIR_TOKEN);
     ops->pair_make(pair, NULL);
-    await(ops, pair, FRY_PAIR_FAILED);
-    ops->pair_fault(pair, &fault);
-    CHECK(strcmp(fault.domain, "nccl") == 0 && fault.native_code != ncclSuccess);
-    CHECK(strncmp(fault.message, "ncclCommInitRankConfig: ", 24) == 0);
-    (void)printf("%s\n", fault.message);
+    if (dlopen("libcuda.so.1", RTLD_LAZY) == NULL) {
+        await(ops, pair, FRY_PAIR_FAILED);
+        ops->pair_fault(pair, &fault);
+        CHECK(strcmp(fault.domain, "nccl") == 0 && fault.native_code != ncclSuccess);
+        CHECK(strncmp(fault.message, "ncclCommInitRankConfig: ", 24) == 0);
+        (void)printf("%s\n", fault.message);
+    }
     ops->pair_end(pair);
     await(ops, pair, FRY_PAIR_ENDED);
     ops->pair_close(pair);
