@@ -33,6 +33,15 @@ static void close_stream(void *arg, void *stream)
     device->ops->native_stream_close(device, stream);
 }
 
+fry_pair_device fry_pairing_device(fry_device *device)
+{
+    return (fry_pair_device){.arg = device,
+                             .make_current = make_current,
+                             .open_stream = open_stream,
+                             .is_stream_idle = is_stream_idle,
+                             .close_stream = close_stream};
+}
+
 /* ---- the role ---- */
 
 static void find_transport(ferry_engine *engine, fry_pairings *pairings)
@@ -55,11 +64,7 @@ static void find_transport(ferry_engine *engine, fry_pairings *pairings)
 static fry_pairing *make(ferry_engine *engine, fry_pairings *pairings)
 {
     const fry_pairing_job *job = &pairings->job;
-    const fry_pair_device device = {.arg = job->device->device,
-                                    .make_current = make_current,
-                                    .open_stream = open_stream,
-                                    .is_stream_idle = is_stream_idle,
-                                    .close_stream = close_stream};
+    const fry_pair_device device = fry_pairing_device(job->device->device);
     fry_pairing *pairing = fry_alloc(&engine->memory, sizeof *pairing, _Alignof(fry_pairing));
     (void)snprintf(pairings->reason, sizeof pairings->reason,
                    "there is no memory for a communicator");

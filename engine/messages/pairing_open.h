@@ -5,6 +5,9 @@
 
 #include "engine/messages/pairing.h"
 
+/* How the module uses a device. */
+fry_pair_device fry_pairing_device(fry_device *device);
+
 /* The role, without the baton: does what pairings->job asks for. Returns how much was done. */
 size_t fry_pairings_work(fry_members *members);
 

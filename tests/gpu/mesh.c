@@ -12,7 +12,7 @@
  * - star: one has many more members around it than communicators. All are served, and memory does
  *   not grow.
  */
-#include "tests/gpu/members.h"
+#include "tests/gpu/nccl.h"
 #include "tests/support/failing_allocator.h"
 
 #define RANKS 8
@@ -71,14 +71,7 @@ static void open_ranks(int count, uint32_t pairs)
     rank_count = count;
     for (int i = 0; i < count; i++) {
         open_engine_of(i, pairs);
-        ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
-        group.store = "mem:gpu";
-        group.job = "job";
-        group.size = (uint32_t)count;
-        group.rank = i;
-        group.lease_ns = 100000000000;
-        group.unexpected_max = UNEXPECTED_FEW;
-        group.gpu_way = FERRY_GPU_WAY_NCCL;
+        ferry_group_options group = nccl_group(count, i);
         joins[i] = ferry_group_join(ranks[i].ge.engine, &group, &ranks[i].group);
     }
     for (int i = 0; i < count; i++)
@@ -272,14 +265,7 @@ int main(int argc, char **argv)
     failing_allocator_init(&memory);
     CHECK_CUDA(cudaGetDeviceCount(&gpu_count));
     gpu_count = gpu_count < RANKS ? gpu_count : RANKS;
-    ferry_backend_info nccl = {0};
-    for (size_t i = 0; i < ferry_backend_count(); i++) {
-        if (strcmp(ferry_backend_at(i).name, "nccl") == 0)
-            nccl = ferry_backend_at(i);
-    }
-    has_nccl = nccl.is_here;
-    if (!has_nccl)
-        (void)printf("not over NCCL: %s\n", nccl.reason);
+    has_nccl = nccl_is_here();
     run_named(argc, argv, tests, sizeof tests / sizeof *tests);
     return 0;
 }

@@ -12,7 +12,7 @@
  * - other: spans on another GPU than the first message's.
  * - storm: all of it at random. shut: and one of the members leaves.
  */
-#include "tests/gpu/members.h"
+#include "tests/gpu/nccl.h"
 
 static member members[MEMBERS];
 static bool has_pairs; /* messages go over NCCL here */
@@ -23,14 +23,7 @@ static void open_pairs(void)
     for (int i = 0; i < MEMBERS; i++)
         open_engine(&members[i], 0);
     for (int i = 0; i < MEMBERS; i++) {
-        ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
-        group.store = "mem:gpu";
-        group.job = "job";
-        group.size = MEMBERS;
-        group.rank = i;
-        group.lease_ns = 100000000000;
-        group.unexpected_max = UNEXPECTED_FEW;
-        group.gpu_way = FERRY_GPU_WAY_NCCL;
+        ferry_group_options group = nccl_group(MEMBERS, i);
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
     for (int i = MEMBERS; i-- > 0;)
@@ -125,12 +118,6 @@ static void test_many(void)
 }
 
 /* ---- together ---- */
-
-static void *nccl_emulators(const char *name)
-{
-    void *file = dlopen("libnccl.so.2", RTLD_NOW);
-    return file != NULL ? dlsym(file, name) : NULL;
-}
 
 /* What members say to each other after something goes there after it. */
 static void say_and_answer(void)
@@ -424,14 +411,9 @@ int main(int argc, char **argv)
                                        {"storm", test_storm},       {"shut", test_shut}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
-    ferry_backend_info nccl = {0};
-    for (size_t i = 0; i < ferry_backend_count(); i++) {
-        if (strcmp(ferry_backend_at(i).name, "nccl") == 0)
-            nccl = ferry_backend_at(i);
-    }
-    has_pairs = nccl.is_here && count > 1;
-    if (!has_pairs)
-        (void)printf("not over NCCL: %s\n", count > 1 ? nccl.reason : "there is one GPU");
+    if (count < 2)
+        (void)printf("not over NCCL: there is one GPU\n");
+    has_pairs = count > 1 && nccl_is_here();
     run_named(argc, argv, tests, sizeof tests / sizeof *tests);
     return 0;
 }

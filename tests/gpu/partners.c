@@ -16,19 +16,12 @@
  *   The other's messages fail and name that member, and are quiet; the memory is its own then, also
  *   when the one that was stopped goes on.
  */
+#include "tests/gpu/nccl.h"
 #include "tests/gpu/two.h"
 
 #include "tests/emu/emu_nccl.h"
 
 #define TOGETHER 3 /* cases that run at once: most of their time is that of a lease */
-
-static void *nccl_emulators(const char *name)
-{
-    void *file = dlopen("libnccl.so.2", RTLD_NOW);
-    return file != NULL ? dlsym(file, name) : NULL;
-}
-
-#define EMU_NCCL(name) ((__typeof__(&(name)))nccl_emulators(#name))
 
 typedef struct pair_of_messages {
     ferry_buffer *from, *into;
@@ -260,17 +253,10 @@ static void test_fate(scene *self)
 static void look_for_nccl(void)
 {
     int count = 0;
-    const char *why = "there is one GPU";
     CHECK_CUDA(cudaGetDeviceCount(&count));
-    for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info info = ferry_backend_at(i);
-        if (strcmp(info.name, "nccl") != 0)
-            continue;
-        has_nccl = info.is_here && count > 1;
-        why = info.is_here ? why : info.reason;
-    }
-    if (!has_nccl)
-        (void)printf("not over NCCL: %s\n", why);
+    if (count < 2)
+        (void)printf("not over NCCL: there is one GPU\n");
+    has_nccl = count > 1 && nccl_is_here();
 }
 
 /* Makes what `name` says: STEP.FATE.RANK. */

@@ -3,8 +3,8 @@
  * Pairs over the NCCL module, with the test in the place of both members' engines: GPU 0's has one
  * end, GPU 1's the other. Each case is a process of its own.
  */
+#include "engine/messages/pairing_open.h"
 #include "net/pairs.h"
-
 #include "tests/emu/emu_nccl.h"
 #include "tests/module/rig.h"
 
@@ -37,31 +37,6 @@ typedef struct duo {
     end ends[2];
 } duo;
 
-static bool make_current(void *arg)
-{
-    fry_device *device = arg;
-    return device->ops->native_enter(device);
-}
-
-static void *open_stream(void *arg, fry_fault *fault)
-{
-    fry_device *device = arg;
-    void *stream = NULL;
-    return device->ops->native_stream_open(device, &stream, fault) == FERRY_OK ? stream : NULL;
-}
-
-static bool is_stream_idle(void *arg, void *stream)
-{
-    fry_device *device = arg;
-    return device->ops->native_stream_is_idle(device, stream);
-}
-
-static void close_stream(void *arg, void *stream)
-{
-    fry_device *device = arg;
-    device->ops->native_stream_close(device, stream);
-}
-
 static void count_notify(void *arg)
 {
     (void)fry_fetch_add(&((duo *)arg)->notified, 1);
@@ -69,11 +44,7 @@ static void count_notify(void *arg)
 
 static fry_pair *open_end(duo *self, int which)
 {
-    const fry_pair_device device = {.arg = self->ends[which].device,
-                                    .make_current = make_current,
-                                    .open_stream = open_stream,
-                                    .is_stream_idle = is_stream_idle,
-                                    .close_stream = close_stream};
+    const fry_pair_device device = fry_pairing_device(self->ends[which].device);
     return self->ops->pair_open(self->pairs, &device, which == 0);
 }
 

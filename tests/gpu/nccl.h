@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages over NCCL: whether there is any, groups that use it, and what scripts the emulated one.
+ */
+#ifndef FERRY_TESTS_GPU_NCCL_H
+#define FERRY_TESTS_GPU_NCCL_H
+
+#include "tests/gpu/members.h"
+
+/* Of the emulated NCCL (tests/emu/emu_nccl.h); NULL: it is another one, or none. */
+static inline void *nccl_emulators(const char *name)
+{
+    void *file = dlopen("libnccl.so.2", RTLD_NOW);
+    return file != NULL ? dlsym(file, name) : NULL;
+}
+
+#define EMU_NCCL(name) ((__typeof__(&(name)))nccl_emulators(#name))
+
+/* Says why not. */
+static inline bool nccl_is_here(void)
+{
+    for (size_t i = 0; i < ferry_backend_count(); i++) {
+        ferry_backend_info info = ferry_backend_at(i);
+        if (strcmp(info.name, "nccl") != 0)
+            continue;
+        if (!info.is_here)
+            (void)printf("not over NCCL: %s\n", info.reason);
+        return info.is_here;
+    }
+    return false;
+}
+
+/* Of members in one process. */
+static inline ferry_group_options nccl_group(int size, int rank)
+{
+    ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
+    group.store = "mem:gpu";
+    group.job = "job";
+    group.size = (uint32_t)size;
+    group.rank = rank;
+    group.lease_ns = 100000000000;
+    group.unexpected_max = UNEXPECTED_FEW;
+    group.gpu_way = FERRY_GPU_WAY_NCCL;
+    return group;
+}
+
+#endif
