@@ -15,9 +15,10 @@
 #define MIB ((size_t)1 << 20)
 
 static const char *program;
-static bool has_no_threads; /* the system makes none */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static bool has_no_threads; /* the system makes none */
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                    void *arg)
 {
