@@ -104,8 +104,8 @@ struct ferry_engine {
     bool starved;     /* a pool is empty: the loop must refill it */
     bool stop_graph;  /* the graph has seen `closing`: everything is being cancelled */
     uint64_t inbox_takes; /* how often the inbox was taken to the backlog, which was empty then */
-    bool has_errands; /* `starved`, lanes are unflushed, or chunks of messages have a step: the end
-                         of a turn handles it */
+    bool has_errands; /* `starved`, lanes are unflushed, chunks of messages have a step, or records
+                         are for the loop to show: the end of a turn handles it */
     bool watchdog_wants_timer;     /* the next node that enters and stays must have the loop set its
                                       timer */
     uint8_t stamps_left;           /* how many entering nodes need not read the clock */

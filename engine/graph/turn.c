@@ -40,8 +40,9 @@ static bool run_errands(fry_turn *turn)
     if (engine->members != NULL)
         engine->members_flush(turn); /* may issue copies */
     fry_lanes_flush(engine);
-    engine->has_errands = engine->stop_graph;
-    return turn->wake || (engine->stop_graph && !turn->is_loop);
+    bool has_hearers = engine->stop_graph || fry_load_relaxed(&engine->has_hooks) != 0;
+    engine->has_errands = has_hearers;
+    return turn->wake || (has_hearers && !turn->is_loop);
 }
 
 /* tests/unit/engine_overlaps counts the steps of each hold, in a build of its own. */

@@ -146,17 +146,23 @@ static void look_once_more(ferry_engine *engine, rest *rest)
     fry_turn turn;
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         rest->has_looked = true;
+        if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
+            engine->has_errands = true; /* from now on turns wake the loop for their records */
         rest->idle = is_idle_locked(engine) && fry_sources_arm(&turn) && !may_stop_locked(engine);
         rest->next_ns = fry_sources_next_ns(engine);
         rest->watches = engine->next_look_ns != INT64_MAX;
         (void)fry_turn_end(&turn, 1);
         return;
     }
-    /* The holder may be a waiting thread, which wakes the loop if it leaves anything. */
+    /*
+     * The holder may be a waiting thread, which wakes the loop if it leaves anything. It need not
+     * know of new hooks yet.
+     */
     const fry_members *members = fry_load_acquire(&engine->members);
     bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
     rest->idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
                  fry_load_seq_cst(&engine->closing) == 0 &&
+                 fry_load_relaxed(&engine->has_hooks) == 0 &&
                  (members == NULL || !fry_members_have_work(members));
 }
 
@@ -205,7 +211,8 @@ bool fry_arm(ferry_engine *engine)
     bool idle = rest.idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
                 !fry_frees_are_due(engine) && fry_load_seq_cst(&engine->inbox.top) == NULL &&
                 !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
-                fry_load_seq_cst(&engine->room_came) == 0 && set_timer(engine, &rest);
+                fry_load_seq_cst(&engine->room_came) == 0 && !fry_observe_is_due(engine) &&
+                set_timer(engine, &rest);
     if (!idle)
         fry_disarm(engine);
     return idle;

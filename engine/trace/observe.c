@@ -33,6 +33,8 @@ ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *h
     fry_sink_set(engine, FRY_SINK_HOOKS, hooks != NULL);
 out:
     (void)pthread_mutex_unlock(&engine->cold);
+    fry_fence(); /* pairs with the fence in fry_arm: a sleeping loop has to learn of the hooks */
+    fry_wake(engine);
     return status;
 }
 
@@ -67,6 +69,21 @@ static bool pump_ring(ferry_engine *engine, fry_context *context)
         if (cursor >= end || fry_gives_up(engine))
             return false;
     }
+}
+
+bool fry_observe_is_due(ferry_engine *engine)
+{
+    if (fry_likely(fry_load_relaxed(&engine->has_hooks) == 0))
+        return false;
+    bool is_due = false;
+    (void)pthread_mutex_lock(&engine->cold);
+    for (const fry_context *context = engine->contexts;
+         engine->hooks.record != NULL && context != NULL && !is_due; context = context->next) {
+        const fry_trace_ring *ring = fry_load_acquire(&context->ring);
+        is_due = ring != NULL && fry_load_acquire(&ring->head) != context->ring_cursor;
+    }
+    (void)pthread_mutex_unlock(&engine->cold);
+    return is_due;
 }
 
 bool fry_observe_pump(ferry_engine *engine)

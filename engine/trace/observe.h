@@ -5,6 +5,12 @@
 
 #include "engine/engine.h"
 
+/*
+ * Whether there are records that the hooks have not heard. The role's holder, before it sleeps:
+ * who gives the baton back after a record wakes the loop, and the loop may be about to sleep.
+ */
+bool fry_observe_is_due(ferry_engine *engine);
+
 /* Shows the hooks the records. False: there are more by now. */
 bool fry_observe_pump(ferry_engine *engine);
 

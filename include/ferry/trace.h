@@ -86,7 +86,8 @@ FERRY_API const char *ferry_op_kind_name(ferry_op_kind kind);
  * The user's hooks. They are callbacks that run on the loop; they may call ferry, but must not
  * wait. `record` receives each record, valid during the call. Records of one recording thread come
  * in order; sort by when_ns to order those of several threads. `lost` receives the number of a
- * thread's records that were overwritten before they were read.
+ * thread's records that were overwritten before they were read. A record wakes the loop, so with
+ * hooks a loop that sleeps costs the thread that submits a system call for it.
  */
 typedef struct ferry_trace_hooks {
     size_t struct_size; /* sizeof(ferry_trace_hooks) */

@@ -233,7 +233,7 @@ Test(tracing, hooks_may_submit)
     ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
-/* ---- the last records before the stop ---- */
+/* ---- records that other threads make ---- */
 
 typedef struct held_call {
     thread_executor executor;
@@ -259,7 +259,13 @@ static ferry_status held_function(void *arg)
     return FERRY_OK;
 }
 
-/* When the first call is quiet the second becomes so, behind the back of the loop that is here. */
+static int first_heard; /* of the two calls */
+static sem_t both_heard;
+
+/*
+ * When one call is quiet the other becomes so, behind the back of the loop that is here: it may
+ * have read the other thread's records already.
+ */
 static void hear_quiet(void *arg, const ferry_trace_record *record)
 {
     (void)arg;
@@ -267,11 +273,72 @@ static void hear_quiet(void *arg, const ferry_trace_record *record)
         if (record->op != held_calls[i].op)
             continue;
         held_calls[i].is_quiet = true;
-        if (i == 0) {
-            thread_executor_wait_idle(&held_calls[0].executor);
-            (void)sem_post(&held_calls[1].go_on);
-            thread_executor_wait_idle(&held_calls[1].executor);
+        if (i == first_heard) {
+            thread_executor_wait_idle(&held_calls[i].executor);
+            (void)sem_post(&held_calls[1 - i].go_on);
+            thread_executor_wait_idle(&held_calls[1 - i].executor);
+        } else {
+            (void)sem_post(&both_heard);
         }
+    }
+}
+
+/* Two calls that run, each on a thread of its own, and hooks that hear of their ends. */
+static void hold_two_calls(int first)
+{
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
+    first_heard = first;
+    (void)sem_init(&both_heard, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        held_call *self = &held_calls[i];
+        self->is_quiet = false;
+        (void)sem_init(&self->begun, 0, 0);
+        (void)sem_init(&self->go_on, 0, 0);
+        cr_assert(thread_executor_start(&self->executor));
+        self->future = ferry_call(engine(), &self->executor.executor, held_function, self, NULL);
+        self->op = ferry_future_id(self->future);
+        await(&self->begun);
+    }
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+}
+
+static void end_two_calls(void)
+{
+    for (int i = 0; i < 2; i++) {
+        cr_assert(held_calls[i].is_quiet, "call %d", i);
+        ferry_future_release(held_calls[i].future);
+        thread_executor_stop(&held_calls[i].executor);
+    }
+}
+
+/* Nothing else wakes the loop for it, and nobody waits for an operation. */
+Test(tracing, hooks_hear_of_what_ended_behind_the_back_of_the_loop)
+{
+    scene_begin(FERRY_LOOP_THREAD);
+    for (int first = 0; first < 2; first++) {
+        hold_two_calls(first);
+        (void)sem_post(&held_calls[first].go_on);
+        await(&both_heard);
+        end_two_calls();
+    }
+}
+
+static void post_quiet(void *arg, const ferry_trace_record *record)
+{
+    if (record->what == FERRY_TRACE_QUIET)
+        (void)sem_post(arg);
+}
+
+Test(tracing, hooks_hear_of_what_a_thread_did_while_the_loop_slept)
+{
+    scene_begin(FERRY_LOOP_THREAD);
+    sem_t quiet;
+    (void)sem_init(&quiet, 0, 0);
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = post_quiet, .arg = &quiet};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    for (int i = 0; i < 100; i++) {
+        ferry_future_release(ferry_nop(engine(), NULL));
+        await(&quiet);
     }
 }
 
@@ -284,26 +351,12 @@ static void *shut_down(void *arg)
 Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
 {
     scene_begin(FERRY_LOOP_THREAD);
-    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
-    for (int i = 0; i < 2; i++) {
-        held_call *self = &held_calls[i];
-        (void)sem_init(&self->begun, 0, 0);
-        (void)sem_init(&self->go_on, 0, 0);
-        cr_assert(thread_executor_start(&self->executor));
-        self->future = ferry_call(engine(), &self->executor.executor, held_function, self, NULL);
-        self->op = ferry_future_id(self->future);
-        await(&self->begun);
-    }
-    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    hold_two_calls(0);
     pthread_t ending = begin_thread(shut_down, engine());
     ASSERT_STATUS(ferry_future_wait(held_calls[1].future, -1), FERRY_E_SHUTDOWN);
     (void)sem_post(&held_calls[0].go_on);
     (void)end_thread(ending);
-    for (int i = 0; i < 2; i++) {
-        cr_assert(held_calls[i].is_quiet, "call %d", i);
-        ferry_future_release(held_calls[i].future);
-        thread_executor_stop(&held_calls[i].executor);
-    }
+    end_two_calls();
 }
 
 Test(tracing, names_are_known)
