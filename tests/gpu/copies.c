@@ -4,20 +4,12 @@
  * the thread's CUDA state is afterwards. With one GPU a logical device is the second.
  */
 #include "tests/gpu/places.h"
+#include "tests/support/paint.h"
 
 #include <pthread.h>
 
 #define SLICES 1000
 #define SLICE_BYTES 192
-
-static void fill(unsigned char *memory, size_t size_bytes, unsigned seed)
-{
-    uint32_t state = seed * 2654435761u + 1;
-    for (size_t i = 0; i < size_bytes; i++) {
-        state = state * 1664525u + 1013904223u;
-        memory[i] = (unsigned char)(state >> 24);
-    }
-}
 
 /* ---- over two GPUs and back ---- */
 
@@ -29,7 +21,7 @@ static void test_chain(places *at, size_t size_bytes, ferry_memory kind)
     OWN_BUFFER *near = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *far = gpu_buffer(at->gpus[1], size_bytes, FERRY_MEMORY_PLAIN);
     for (unsigned round = 0; round < 3; round++) {
-        fill(ferry_buffer_data(src), size_bytes, round + (unsigned)size_bytes);
+        paint(ferry_buffer_data(src), size_bytes, round + (unsigned)size_bytes);
         memset(ferry_buffer_data(back), 0, size_bytes);
         ferry_future_release(gpu_copy(&at->ge, near, src, NULL));
         ferry_future_release(gpu_copy(&at->ge, far, near, NULL));
@@ -48,7 +40,7 @@ static void test_thread_state(places *at)
     CHECK_CUDA(cudaSetDevice(at->ordinals[1]));
     CHECK_CUDA(cudaMallocHost(&pinned, 2 * MIB));
     CHECK_CUDA(cudaMalloc(&on_gpu, MIB));
-    fill(pinned, MIB, 1);
+    paint(pinned, MIB, 1);
     CHECK_STATUS(ferry_buffer_wrap(at->host, pinned, 2 * MIB, NULL, NULL, &host), FERRY_OK);
     CHECK_STATUS(ferry_buffer_wrap(at->gpus[1], on_gpu, MIB, NULL, NULL, &gpu), FERRY_OK);
     CHECK_CUDA(cudaSetDevice(at->ordinals[0]));
@@ -85,7 +77,7 @@ static void test_slices(places *at)
     OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *dst = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
     static ferry_op ops[2 * SLICES];
-    fill(ferry_buffer_data(src), size_bytes, 9);
+    paint(ferry_buffer_data(src), size_bytes, 9);
     memset(ferry_buffer_data(dst), 0, size_bytes);
     memset(ops, 0, sizeof ops);
     for (size_t i = 0; i < SLICES; i++) {
@@ -109,7 +101,7 @@ static void test_hazards(places *at)
     OWN_BUFFER *dst = gpu_buffer(at->host, 256 * 64, FERRY_MEMORY_PINNED);
     OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], 64, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *far = gpu_buffer(at->gpus[1], 64, FERRY_MEMORY_DEFAULT);
-    fill(ferry_buffer_data(src), 256 * 64, 3);
+    paint(ferry_buffer_data(src), 256 * 64, 3);
     memset(ferry_buffer_data(dst), 0, 256 * 64);
     for (size_t i = 0; i < 256; i++) {
         ferry_span from = {src, i * 64, 64}, to = {dst, i * 64, 64};
@@ -133,7 +125,7 @@ static void test_rows(places *at)
     OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], ROWS * PITCH, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *block = gpu_buffer(at->gpus[1], ROWS * WIDTH, FERRY_MEMORY_DEFAULT);
     unsigned char *from = ferry_buffer_data(src), *to = ferry_buffer_data(dst);
-    fill(from, ROWS * PITCH, 5);
+    paint(from, ROWS * PITCH, 5);
     memset(to, 0, ROWS * PITCH);
     ferry_span rows = {src, 100, WIDTH}, on_gpu = {gpu, 7, WIDTH}, packed = {block, 0, WIDTH};
     ferry_span back = {dst, 100, WIDTH};
@@ -164,7 +156,7 @@ static void test_full_streams(places *at)
     OWN_BUFFER *far = gpu_buffer(at->gpus[1], COUNT * BYTES, FERRY_MEMORY_DEFAULT);
     OWN_BUFFER *dst = gpu_buffer(at->host, COUNT * BYTES, FERRY_MEMORY_PINNED);
     OWN_BUFFER *free = gpu_buffer(at->gpus[0], KIB, FERRY_MEMORY_DEFAULT);
-    fill(ferry_buffer_data(src), COUNT * BYTES, 8);
+    paint(ferry_buffer_data(src), COUNT * BYTES, 8);
     memset(ferry_buffer_data(dst), 0, COUNT * BYTES);
     gpu_gate_hold(&gate);
     ferry_future *held = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
@@ -236,8 +228,8 @@ static void test_loss(void)
     ferry_buffer *gpu = gpu_buffer(at.gpus[0], MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *untouched = gpu_buffer(at.gpus[0], MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *far = gpu_buffer(at.gpus[1], MIB, FERRY_MEMORY_DEFAULT);
-    fill(ferry_buffer_data(host), MIB, 4);
-    fill(ferry_buffer_data(other), MIB, 6);
+    paint(ferry_buffer_data(host), MIB, 4);
+    paint(ferry_buffer_data(other), MIB, 6);
     EMU(emu_hold)();
     ferry_future *struck = gpu_copy(&at.ge, gpu, host, NULL);
     ferry_future *dependent = gpu_copy(&at.ge, far, other, struck); /* the other GPU waits */

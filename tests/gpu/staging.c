@@ -5,6 +5,7 @@
  * logical device is the second.
  */
 #include "tests/gpu/places.h"
+#include "tests/support/paint.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -35,12 +36,7 @@ static ferry_buffer *on_gpu(const places *self, size_t index, size_t size_bytes)
 
 static void fill(ferry_buffer *buffer, unsigned seed)
 {
-    unsigned char *memory = ferry_buffer_data(buffer);
-    uint32_t state = seed * 2654435761u + 1;
-    for (size_t i = 0; i < ferry_buffer_size_bytes(buffer); i++) {
-        state = state * 1664525u + 1013904223u;
-        memory[i] = (unsigned char)(state >> 24);
-    }
+    paint(ferry_buffer_data(buffer), ferry_buffer_size_bytes(buffer), seed);
 }
 
 static ferry_future *copy_part(places *self, ferry_buffer *dst, size_t dst_at, ferry_buffer *src,
@@ -77,7 +73,7 @@ static void test_sizes(places *at)
         CHECK_STATUS(gpu_end(copy_part(at, near, 0, src, 0, size)), FERRY_OK);
         memset(from, (int)i, size);
         CHECK_STATUS(gpu_end(copy_part(at, back, 0, near, 0, size)), FERRY_OK);
-        fill(src, 1);
+        paint(from, size, 1);
         CHECK(memcmp(to, from, size) == 0);
     }
 }

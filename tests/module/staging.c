@@ -3,6 +3,7 @@
 #include "tests/module/rig.h"
 
 #include "gpu/cuda/staged.h"
+#include "tests/support/paint.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -27,14 +28,6 @@ static char *pageable(size_t size_bytes, int fill)
     CHECK(memory != NULL);
     memset(memory, fill, size_bytes);
     return memory;
-}
-
-static void paint(char *memory, size_t size_bytes, uint32_t seed)
-{
-    for (size_t i = 0; i < size_bytes; i++) {
-        seed = seed * 1664525U + 1013904223U;
-        memory[i] = (char)(seed >> 24);
-    }
 }
 
 /* Until it has, which is not long. */

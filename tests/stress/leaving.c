@@ -11,6 +11,7 @@
  * that, or with the engine's shutdown, for which a new one is made.
  */
 #include "tests/support/effort.h"
+#include "tests/support/paint.h"
 #include "tests/support/stress.h"
 
 #define HANG_S 190
@@ -58,21 +59,6 @@ typedef struct member {
     size_t submitted_out, submitted_in;
 } member;
 
-static void fill(unsigned char *bytes, size_t size_bytes, uint64_t seed)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        bytes[i] = (unsigned char)(seed * 31 + i + (i >> 8));
-}
-
-static bool is_filled(const unsigned char *bytes, size_t size_bytes, uint64_t seed)
-{
-    for (size_t i = 0; i < size_bytes; i++) {
-        if (bytes[i] != (unsigned char)(seed * 31 + i + (i >> 8)))
-            return false;
-    }
-    return true;
-}
-
 static void submit(member *member, bool is_send)
 {
     size_t *next = is_send ? &member->submitted_out : &member->submitted_in;
@@ -81,7 +67,7 @@ static void submit(member *member, bool is_send)
     EXPECT(ferry_buffer_alloc(ferry_device_at(member->engine, 0), message->size_bytes, buffer) ==
                FERRY_OK,
            "no memory");
-    fill(ferry_buffer_data(*buffer), message->size_bytes, is_send ? round_number + *next : 0);
+    paint(ferry_buffer_data(*buffer), message->size_bytes, is_send ? round_number + *next : 0);
     ferry_span span = {*buffer, 0, message->size_bytes};
     ferry_future *future = (is_send ? ferry_send : ferry_recv)(
         member->group, (ferry_peer)(1 - member->rank), message->tag, span, NULL);
@@ -186,8 +172,8 @@ static void judge(const way *way, const member *sender, const member *receiver)
                (unsigned long)i, sender->rank,
                i < sender->submitted_out ? (int)ferry_future_poll(message->send) : 1,
                i < receiver->submitted_in ? (int)ferry_future_poll(message->receive) : 1);
-        EXPECT(!is_received || is_filled(ferry_buffer_data(message->to), message->size_bytes,
-                                         round_number + i + 1),
+        EXPECT(!is_received || is_painted(ferry_buffer_data(message->to), message->size_bytes,
+                                          round_number + i + 1),
                "wrong bytes");
         /* Who was served waits for all; so all that was sent before leaving is there. */
         bool must_arrive =

@@ -9,6 +9,7 @@
  *             and barriers go on; then one engine is shut down in the midst of it, and the other
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/paint.h"
 #include "tests/support/stress.h"
 
 #include <sched.h>
@@ -98,17 +99,9 @@ static size_t size_of(uint64_t *random)
     return below(random, bounds[below(random, 5)] + 1);
 }
 
-static void fill(unsigned char *bytes, size_t size_bytes, uint32_t number, ferry_tag tag)
+static uint64_t seed_of(uint32_t number, ferry_tag tag)
 {
-    for (size_t i = 0; i < size_bytes; i++)
-        bytes[i] = (unsigned char)(number * 7 + tag * 31 + i);
-}
-
-static void assert_filled(const unsigned char *bytes, size_t size_bytes, uint32_t number,
-                          ferry_tag tag)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        CHECK(bytes[i] == (unsigned char)(number * 7 + tag * 31 + i));
+    return (uint64_t)number * 7 + tag * 31;
 }
 
 static ferry_future *trade(const trader *self, ferry_span span, bool is_batch)
@@ -142,13 +135,13 @@ static void *run_trader(void *arg)
             ferry_future_release(futures[slot]);
             futures[slot] = NULL;
             if (!self->sends)
-                assert_filled(at, sizes[slot], i - WINDOW, self->tag);
+                CHECK(is_painted(at, sizes[slot], seed_of(i - WINDOW, self->tag)));
         }
         if (i >= EXCHANGES)
             continue;
         sizes[slot] = size_of(&self->random);
         if (self->sends)
-            fill(at, sizes[slot], i, self->tag);
+            paint(at, sizes[slot], seed_of(i, self->tag));
         ferry_span span = {buffer, (size_t)slot * SLOT_BYTES, sizes[slot]};
         futures[slot] = trade(self, span, below(&own_random, 4) == 0);
     }

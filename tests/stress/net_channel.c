@@ -35,7 +35,7 @@ static void sleep_in_turn(end *end, const way *way, bool is_first)
     static unsigned char data[PLACE_BYTES];
     static unsigned char into[PLACE_BYTES];
     open_way(end, way);
-    fill(data, sizeof data, 0);
+    paint(data, sizeof data, 0);
     end->pulls = true;
     end->into = into;
     uint64_t mine = 0;
@@ -169,7 +169,7 @@ static void trade(station *station)
     end *end = &station->end;
     station->data = malloc(PLACE_BYTES);
     EXPECT(station->data != NULL);
-    fill(station->data, PLACE_BYTES, 1);
+    paint(station->data, PLACE_BYTES, 1);
     for (size_t i = 0; i < HELD; i++)
         EXPECT((station->into[i] = malloc(PLACE_BYTES)) != NULL);
     EXPECT(pthread_mutex_init(&station->baton, NULL) == 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host devices: copies of rows, in chunks, cancelled midway, inline. */
 #include "gpu/host/copy.h"
+#include "tests/support/paint.h"
 #include "tests/unit/gated_host.h"
 
 TestSuite(gpu_rows, .timeout = 60);
@@ -28,11 +29,7 @@ static void make_matrices(matrices *m, gated_host *f, size_t room_bytes)
     m->src = bytes_of(f, room_bytes, 0);
     m->dst = bytes_of(f, room_bytes, FILL);
     m->expected = bytes_of(f, room_bytes, FILL);
-    uint32_t random = 1;
-    for (size_t i = 0; i < room_bytes; i++) {
-        random = random * 1664525u + 1013904223u;
-        m->src[i] = (unsigned char)(random >> 24);
-    }
+    paint(m->src, room_bytes, 1);
 }
 
 static fry_copy rows(const matrices *m, size_t row_bytes, size_t count, size_t dst_pitch,
@@ -48,14 +45,15 @@ static fry_copy rows(const matrices *m, size_t row_bytes, size_t count, size_t d
                       .src_pitch_bytes = src_pitch};
 }
 
-/* The first `size_bytes` of the copy, byte by byte. */
+/* The first `size_bytes` of the copy, row by row. */
 static void expect(const matrices *m, const fry_copy *copy, size_t size_bytes)
 {
     size_t row_bytes = copy->size_bytes / copy->row_count;
     memset(m->expected, FILL, m->room_bytes);
-    for (size_t i = 0; i < size_bytes; i++) {
-        size_t row = i / row_bytes, at = i % row_bytes;
-        m->expected[row * copy->dst_pitch_bytes + at] = m->src[row * copy->src_pitch_bytes + at];
+    for (size_t row = 0; row * row_bytes < size_bytes; row++) {
+        size_t left = size_bytes - row * row_bytes;
+        memcpy(m->expected + row * copy->dst_pitch_bytes, m->src + row * copy->src_pitch_bytes,
+               left < row_bytes ? left : row_bytes);
     }
 }
 

@@ -42,7 +42,7 @@ Test(net_ucx, three_pollers_fit_around_tcp)
         cr_assert_eq(epoll_ctl(fds[i], EPOLL_CTL_ADD, fds[i - 1], &event), 0, "%d", i);
     }
     /* Nor are UCX's own sockets, which come now, too deep. */
-    fill(data, sizeof data, 7);
+    paint(data, sizeof data, 7);
     note note = {1, 7, sizeof data};
     cr_assert(end_post(&end, &note, data, false) != FRY_POST_FAILED);
     WAIT_UNTIL(&end, end.done == 1);
@@ -70,7 +70,7 @@ static void echo_sizes(end *end, void *arg)
             count++;
             uint64_t pulled = end->pulled + (is_pulled && sizes[i] > 0);
             WAIT_UNTIL(end, end->arrived == count && end->pulled == pulled);
-            EXPECT(!is_pulled || is_filled(data, sizes[i], end->last.seed));
+            EXPECT(!is_pulled || is_painted(data, sizes[i], end->last.seed));
             note answer = {.number = count};
             EXPECT(end_post(end, &answer, NULL, false) != FRY_POST_FAILED);
         }
@@ -95,7 +95,7 @@ static void send_sizes(const way *way)
                 continue;
             count++;
             note note = {count, count * 7 + 1, sizes[i]};
-            fill(data, sizes[i], note.seed);
+            paint(data, sizes[i], note.seed);
             cr_assert(end_post(&end, &note, data, is_pulled) != FRY_POST_FAILED);
             WAIT_UNTIL(&end, end.arrived == count && end.done == count);
             cr_assert_eq(end.last.number, count);
@@ -144,7 +144,7 @@ static void pull_backwards(end *end, void *arg)
         uint64_t before = end->pulled;
         end_pull(end, held->token, data, held->size_bytes);
         WAIT_UNTIL(end, end->pulled == before + 1);
-        EXPECT(is_filled(data, held->size_bytes, held->note.seed));
+        EXPECT(is_painted(data, held->size_bytes, held->note.seed));
     }
     /* And some that are dropped as they come. */
     end->drops = true;
@@ -167,7 +167,7 @@ static void send_unexpected(const way *way)
         note note = {i, i + 3, unexpected_bytes(i)};
         data[i] = malloc(note.size_bytes);
         cr_assert_not_null(data[i]);
-        fill(data[i], note.size_bytes, note.seed);
+        paint(data[i], note.size_bytes, note.seed);
         cr_assert_eq(end_post(&end, &note, data[i], true), FRY_POST_BEGUN);
     }
     /* A dropped one is done like another. */

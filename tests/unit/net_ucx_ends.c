@@ -230,7 +230,7 @@ Test(net_ucx_ends, stopped_peer_costs_no_core)
 {
     PLACE_NEEDS(place_lacks_this_host);
     static unsigned char data[100];
-    fill(data, sizeof data, 7);
+    paint(data, sizeof data, 7);
     end end;
     split(&end, take_all, data);
     open_way(&end, SHARED_WAY);
@@ -421,11 +421,11 @@ static void talk_to_self(end *end)
     uint64_t pulled = end->pulled;
     for (uint64_t i = 0; i < 20; i++) {
         note note = {i, 3, i % 2 == 0 ? 100000 : i * 10};
-        fill(data, note.size_bytes, note.seed);
+        paint(data, note.size_bytes, note.seed);
         EXPECT(end_post(end, &note, data, i % 2 == 0) != FRY_POST_FAILED);
         WAIT_UNTIL(end, end->arrived == arrived + i + 1 && end->done == done + i + 1 &&
                             end->pulled == pulled + i / 2 + 1);
-        EXPECT(i % 2 != 0 || is_filled(into, note.size_bytes, note.seed));
+        EXPECT(i % 2 != 0 || is_painted(into, note.size_bytes, note.seed));
     }
 }
 
@@ -582,7 +582,7 @@ static void pull_messages(end *end, void *arg)
     unsigned char *data = make_data(LARGE_BYTES, 9);
     end_pull(end, end->held[0].token, data, LARGE_BYTES);
     WAIT_UNTIL(end, end->pulled == 1);
-    EXPECT(is_filled(data, LARGE_BYTES, 4));
+    EXPECT(is_painted(data, LARGE_BYTES, 4));
     meet(end);
     free(data);
     end_close(end);

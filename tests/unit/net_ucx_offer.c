@@ -204,7 +204,7 @@ static void get_what_is_offered(const void *arg)
         WAIT_UNTIL(&end, end.held_count == i + 1);
         end_pull(&end, end.held[i].token, data, SIZE_BYTES);
         WAIT_UNTIL(&end, end.pulled == i + 1);
-        EXPECT(is_filled(data, SIZE_BYTES, 4));
+        EXPECT(is_painted(data, SIZE_BYTES, 4));
         read_fate = READ_ALL;
         const bool is_for_good = trial->error == EPERM; /* it is not tried again */
         EXPECT(reads == (i == 0 ? trial->before + 1 : is_for_good ? 0 : 4));
@@ -352,7 +352,7 @@ static void hear_it(const void *arg)
     split(&end, say_it, (void *)(uintptr_t)arg);
     end_open(&end, NULL);
     end_connect(&end, FRY_PATH_SHARED);
-    fill(data, sizeof data, 1);
+    paint(data, sizeof data, 1);
     note note = {0, 1, sizeof data};
     EXPECT(end_post(&end, &note, data, true) == FRY_POST_BEGUN);
     meet_at_work(&end);

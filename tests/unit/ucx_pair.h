@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "net/ucx/ucx.h"
+#include "tests/support/paint.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -89,25 +90,11 @@ typedef struct end {
     fry_fault fault;
 } end;
 
-static inline void fill(unsigned char *data, size_t size_bytes, uint64_t seed)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        data[i] = (unsigned char)(seed * 31 + i + (i >> 8));
-}
-
-static inline bool is_filled(const unsigned char *data, size_t size_bytes, uint64_t seed)
-{
-    for (size_t i = 0; i < size_bytes; i++)
-        if (data[i] != (unsigned char)(seed * 31 + i + (i >> 8)))
-            return false;
-    return true;
-}
-
 static inline unsigned char *make_data(size_t size_bytes, uint64_t seed)
 {
     unsigned char *data = malloc(size_bytes);
     EXPECT(data != NULL);
-    fill(data, size_bytes, seed);
+    paint(data, size_bytes, seed);
     return data;
 }
 
@@ -158,7 +145,7 @@ static void end_arrived(void *arg, const fry_arrival *arrival)
     end->arrived++;
     if (arrival->token == NULL) {
         EXPECT((arrival->data == NULL) == (arrival->size_bytes == 0));
-        EXPECT(is_filled(arrival->data, arrival->size_bytes, end->last.seed));
+        EXPECT(is_painted(arrival->data, arrival->size_bytes, end->last.seed));
         end->brought_bytes += arrival->size_bytes;
         return;
     }
