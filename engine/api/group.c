@@ -348,6 +348,25 @@ ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadli
                             : refuse(group, why);
 }
 
+/* ---- NCCL beside the program's ---- */
+
+ferry_future *ferry_group_nccl_pause(ferry_group *group, int64_t deadline_ns)
+{
+    fry_refusal why = check_deadline(group, deadline_ns);
+    fry_errand *errand = why == FRY_TAKEN ? errand_create(group, FRY_ERRAND_PAUSE, 0, &why) : NULL;
+    if (errand == NULL)
+        return refuse(group, why);
+    errand->request.deadline_ns = deadline_ns;
+    return errand_submit(errand);
+}
+
+ferry_future *ferry_group_nccl_resume(ferry_group *group)
+{
+    fry_refusal why = check_group(group);
+    fry_errand *errand = why == FRY_TAKEN ? errand_create(group, FRY_ERRAND_RESUME, 0, &why) : NULL;
+    return errand != NULL ? errand_submit(errand) : refuse(group, why);
+}
+
 /* ---- reading what is known; any thread ---- */
 
 int32_t ferry_group_rank(const ferry_group *group)

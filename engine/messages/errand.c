@@ -13,6 +13,7 @@
 #include "engine/graph/promise.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
+#include "engine/messages/pause.h"
 #include "engine/tasks/waiter.h"
 
 static void errand_free(fry_errand *errand)
@@ -26,9 +27,11 @@ static void errand_free(fry_errand *errand)
 /* On the loop: the errand's future has resolved, for whatever reason. */
 static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_status status)
 {
-    (void)future, (void)status;
+    (void)future;
     fry_errand *errand = FRY_CONTAINER(waiter, fry_errand, waiter);
     ferry_group *group = errand->group;
+    if (errand->sort == FRY_ERRAND_PAUSE)
+        fry_pause_is_over(errand, status);
     fry_group_cancel(&errand->request); /* if it is under way still */
     LIST_REMOVE(errand, entry);
     if (group->join == errand) {
@@ -66,10 +69,15 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     fry_waiter_listen(future, &errand->waiter); /* the loop calls the waiter, not this function */
     if (errand->sort == FRY_ERRAND_JOIN) {
         fry_membership_begin(members, group, is_over);
+    } else if (errand->sort == FRY_ERRAND_PAUSE) {
+        fry_pause_begin(errand); /* counts it, though it may be over */
     } else if (is_over) {
         return;
     } else if (errand->sort == FRY_ERRAND_LEAVE) {
         fry_membership_leave_in_order(group);
+    } else if (errand->sort == FRY_ERRAND_RESUME) {
+        fry_pause_resume(group);
+        fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);
     } else {
         ferry_status status = fry_membership_takes(group);
         if (status != FERRY_OK) {

@@ -34,6 +34,17 @@ typedef struct fry_member_news {
     bool has_ended, has_changed;
 } fry_member_news;
 
+/* A group's pause of NCCL: pause.c. */
+typedef struct fry_membership_pause {
+    /* The role. */
+    uint32_t asked; /* futures that wait for it, or have yet to be over */
+    bool is_held;   /* one has succeeded, and no resume came since */
+    /* Written with the role and the baton. */
+    bool is_on;
+    bool is_quiet;     /* nothing of this group's is on this member's GPUs */
+    int32_t waits_for; /* rank whose pairing is not quiet; -1: not known */
+} fry_membership_pause;
+
 struct ferry_group {
     ferry_engine *engine;
     uint32_t life; /* fry_membership_life; atomic, written by the role's holder */
@@ -69,6 +80,7 @@ struct ferry_group {
     ferry_status end_status; /* LEAVING: the status that its operations fail with */
     int64_t refreshed_ns;    /* when `news` was last updated for all members */
 
+    fry_membership_pause pause;
     uint64_t open; /* baton: transfers */
 };
 

@@ -75,6 +75,7 @@
 #include "engine/messages/message.h"
 #include "engine/messages/neighbour.h"
 #include "engine/messages/pairing_open.h"
+#include "engine/messages/pause.h"
 #include "engine/messages/route.h"
 
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
@@ -182,6 +183,14 @@ static size_t run_reactor(fry_members *members)
     return done;
 }
 
+static size_t step_groups(fry_members *members)
+{
+    size_t done = fry_memberships_step(members);
+    fry_pauses_step(members);
+    note_timers(members);
+    return done;
+}
+
 size_t fry_members_run(fry_members *members)
 {
     ferry_engine *engine = members->engine;
@@ -202,8 +211,7 @@ size_t fry_members_run(fry_members *members)
         members->has_seen_closing = members->has_steps = true;
     done += run_reactor(members);
     if (members->has_steps) {
-        done += fry_memberships_step(members);
-        note_timers(members);
+        done += step_groups(members);
     }
     return done;
 }
@@ -240,8 +248,10 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
         done += fry_pairings_turn(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
-    if (members->groups != NULL)
+    if (members->groups != NULL) {
         fry_memberships_look(turn, members);
+        fry_pauses_look(turn, members);
+    }
     return done;
 }
 
@@ -251,8 +261,7 @@ size_t fry_members_finish(fry_members *members, bool with_callbacks)
                   fry_pairings_work(members);
     if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
-        done += fry_memberships_step(members);
-        note_timers(members);
+        done += step_groups(members);
     }
     if (with_callbacks && fry_load_relaxed(&members->has_callbacks) != 0)
         done += fry_memberships_tell(members);

@@ -19,6 +19,8 @@
  * made and ended for ever; and as the lower rank leads, who waits with a pair half made for another
  * member's room is never in a circle of such: retire.pml.
  *
+ * A program that needs its GPUs for kernels of its own has its member's pairings *pause* (pause.c).
+ *
  * A pair that can't be made turns its connection off (fry_peer_pair_off), and the log says why.
  */
 #include "engine/messages/pairing.h"
@@ -27,6 +29,7 @@
 #include "engine/messages/launch.h"
 #include "engine/messages/message.h"
 #include "engine/messages/pairing_state.h"
+#include "engine/messages/pause.h"
 #include "engine/messages/route.h"
 
 #include <string.h>
@@ -49,10 +52,15 @@ static const ferry_device *device_of(const fry_route *route)
 
 /* ---- admission ---- */
 
-static bool is_open_for_lots(const fry_pairing *pairing)
+static bool is_in_use(const fry_pairing *pairing)
 {
     return pairing->route != NULL && pairing->state == FRY_PAIRING_READY && !pairing->is_failing &&
            !pairing->is_retiring;
+}
+
+static bool is_open_for_lots(const fry_pairing *pairing)
+{
+    return is_in_use(pairing) && !fry_pause_holds(pairing);
 }
 
 bool fry_pairing_admit(void *turn, fry_peer *peer)
@@ -122,14 +130,14 @@ static void say(fry_turn *turn, fry_pairing *pairing, fry_pair_word word)
 {
     if (pairing->route == NULL)
         return;
+    pairing->note.is_put_off = pairing->is_put_off;
     fry_peer_pair_say(fry_pairing_peer(pairing), word, &pairing->note, turn);
     fry_route_launched(turn, pairing->route);
 }
 
 /* ---- room ---- */
 
-/* Nothing goes here, and nothing is agreed. */
-static bool is_idle(const fry_pairing *pairing)
+bool fry_pairing_is_idle(const fry_pairing *pairing)
 {
     return fry_launches_are_none(pairing) && !fry_peer_joint_is_busy(fry_pairing_peer(pairing));
 }
@@ -137,15 +145,15 @@ static bool is_idle(const fry_pairing *pairing)
 /* Nobody needs it any more, though it was never used: only the leader can know. */
 static bool is_in_vain(const fry_pairing *pairing)
 {
-    return pairing->is_leader && pairing->lots_over == 0 && is_idle(pairing) &&
+    return pairing->is_leader && pairing->lots_over == 0 && fry_pairing_is_idle(pairing) &&
            !fry_peer_joint_has_more(fry_pairing_peer(pairing));
 }
 
 /* Whether a should retire before b, which may be NULL. */
 static bool is_before(const fry_pairing *a, const fry_pairing *b)
 {
-    if (b == NULL || is_idle(a) != is_idle(b))
-        return b == NULL || is_idle(a);
+    if (b == NULL || fry_pairing_is_idle(a) != fry_pairing_is_idle(b))
+        return b == NULL || fry_pairing_is_idle(a);
     return a->used_at < b->used_at;
 }
 
@@ -162,11 +170,11 @@ static void make_room(fry_turn *turn, fry_pairings *pairings)
     const fry_route *route;
     uint32_t wanted = 0, leaving = 0;
     TAILQ_FOREACH(route, &pairings->wanted, pair_wanted)
-        wanted++;
+        wanted += !route->group->pause.is_on;
     LIST_FOREACH(pairing, &pairings->all, entry) {
         leaving += pairing->is_retiring || pairing->is_failing;
-        bool can = is_open_for_lots(pairing) && pairing->lots_over != 0 &&
-                   (is_idle(pairing) || pairing->lots_over >= LOTS_IN_ROW);
+        bool can = is_in_use(pairing) && pairing->lots_over != 0 &&
+                   (fry_pairing_is_idle(pairing) || pairing->lots_over >= LOTS_IN_ROW);
         if (can && is_before(pairing, first))
             first = pairing;
     }
@@ -183,7 +191,7 @@ static size_t go_on_retiring(fry_turn *turn, fry_pairing *pairing)
         return 0;
     if (!pairing->is_retiring && is_in_vain(pairing))
         retire(turn, pairing);
-    if (!pairing->is_retiring || !is_idle(pairing))
+    if (!pairing->is_retiring || !fry_pairing_is_idle(pairing))
         return 0;
     if (pairing->is_heard) {
         fry_pairing_fail(turn, pairing, &retired);
@@ -203,7 +211,7 @@ static void begin_next(fry_turn *turn, fry_pairings *pairings)
 {
     fry_route *route, *next;
     TAILQ_FOREACH_SAFE(route, &pairings->wanted, pair_wanted, next) {
-        if (route->pairing != NULL)
+        if (route->pairing != NULL || route->group->pause.is_on)
             continue;
         if (device_of(route) == NULL) { /* the leader's word came before any message here */
             want_no_more(pairings, route);
@@ -280,6 +288,7 @@ void fry_pairing_heard(void *arg, fry_peer *peer, fry_pair_word word, const fry_
         retire(turn, pairing);
     } else if (is_this) {
         pairing->is_end_heard = true;
+        pairing->is_put_off |= note->is_put_off;
         pairing->is_ended_there |= word == FRY_PAIR_HAS_ENDED;
         fry_pairing_fail(turn, pairing, &ended);
         fry_pairings_note(turn);
@@ -299,7 +308,7 @@ static void end(fry_turn *turn, fry_pairing *pairing)
     fry_pairings_of(turn->engine)->ops->pair_end(pairing->pair);
     if (!pairing->is_end_heard)
         say(turn, pairing, FRY_PAIR_END);
-    if (pairing->route != NULL && was_ready)
+    if (pairing->route != NULL && (was_ready || pairing->is_put_off))
         fry_peer_pair_ready(fry_pairing_peer(pairing), false, turn);
     else if (pairing->route != NULL)
         go_without(turn, pairing->route, pairing->fault.message);
@@ -395,7 +404,7 @@ static size_t go_on(fry_turn *turn, fry_pairing *pairing)
     }
     if (pairing->is_failing && pairing->state < FRY_PAIRING_ENDING)
         end(turn, pairing);
-    else if (pairing->state == FRY_PAIRING_OPEN)
+    else if (pairing->state == FRY_PAIRING_OPEN && !fry_pause_holds(pairing))
         start(turn, pairing);
     else if (pairing->state == FRY_PAIRING_NAMING && now == FRY_PAIR_TOKEN)
         is_named(turn, pairing);

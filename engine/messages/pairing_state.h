@@ -49,6 +49,7 @@ struct fry_pairing {
     bool has_said;       /* retiring: that nothing goes here any more */
     bool is_heard;       /* the other end has said that nothing goes there any more */
     bool is_failing;     /* it is to end, or does */
+    bool is_put_off;     /* is_failing: another is made later */
     bool is_end_heard;   /* the other end's END: it is not told */
     bool is_ended_there; /* the other end has ended its pair, or is gone */
     uint64_t lots_over;  /* lots that went */

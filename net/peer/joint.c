@@ -327,8 +327,10 @@ static void say_due(fry_peer_connection *connection)
             !fry_connection_is_live(connection))
             continue;
         const fry_pair_note *note = &joint->words[word];
-        fry_wire_header header = {
-            .kind = (uint8_t)kinds[word], .op = note->generation, .number = note->version};
+        fry_wire_header header = {.kind = (uint8_t)kinds[word],
+                                  .op = note->generation,
+                                  .number =
+                                      word == FRY_PAIR_MAKE ? note->version : note->is_put_off};
         memcpy(header.token, note->token, sizeof(header.token));
         joint->is_word_due[word] = false;
         (void)fry_connection_send(connection, &header);
@@ -347,7 +349,8 @@ static void hear_word(fry_peer_connection *connection, const fry_wire_header *he
                          : header->kind == FRY_WIRE_RETIRE ? FRY_PAIR_RETIRE
                          : header->kind == FRY_WIRE_UNPAIR ? FRY_PAIR_END
                                                            : FRY_PAIR_HAS_ENDED;
-    fry_pair_note note = {.generation = header->op};
+    fry_pair_note note = {.generation = header->op,
+                          .is_put_off = word == FRY_PAIR_END && header->number != 0};
     if (word == FRY_PAIR_MAKE) {
         note.version = header->number;
         memcpy(note.token, header->token, sizeof(note.token));

@@ -49,6 +49,7 @@ struct fry_joint_lot {
 struct fry_pair_note {
     uint64_t generation;
     uint32_t version;                    /* MAKE: of the transport */
+    bool is_put_off;                     /* END: another is to be made later */
     uint8_t token[FRY_PAIR_TOKEN_BYTES]; /* MAKE */
 };
 

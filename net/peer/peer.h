@@ -31,7 +31,7 @@ typedef struct fry_pair_note fry_pair_note;
 typedef enum fry_pair_word {
     FRY_PAIR_MAKE = 0,  /* the leader: make your end, with this token */
     FRY_PAIR_RETIRE,    /* nothing goes here any more, nor will: end it when nothing goes there */
-    FRY_PAIR_END,       /* end yours */
+    FRY_PAIR_END,       /* end yours; perhaps another is to be made later */
     FRY_PAIR_HAS_ENDED, /* mine has */
     FRY_PAIR_WORDS,
 } fry_pair_word;

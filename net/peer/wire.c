@@ -74,9 +74,10 @@ static size_t pack_joint(uint8_t *to, const fry_wire_header *header)
         memcpy(to + 16, header->token, FRY_PAIR_TOKEN_BYTES);
         return PAIR_BYTES;
     case FRY_WIRE_RETIRE:
-    case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
         fry_wire_put32(to + 4, 0);
+        /* fall through */
+    case FRY_WIRE_UNPAIR:
         fry_wire_put64(to + 8, header->op);
         return HIDE_BYTES;
     case FRY_WIRE_ALONE:
@@ -316,7 +317,7 @@ static size_t joint_bytes(uint8_t kind)
 
 static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    bool has_number = header->kind >= FRY_WIRE_LOT && header->kind <= FRY_WIRE_PAIR;
+    bool has_number = header->kind >= FRY_WIRE_LOT && header->kind <= FRY_WIRE_UNPAIR;
     if (fry_wire_get16(from + 2) != 0)
         return false;
     header->number = fry_wire_get32(from + 4);

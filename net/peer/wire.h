@@ -39,16 +39,17 @@
  *
  * OFFER and LOT are followed by runs of launches, each slot, number (32 bit), count (8 bit), and
  * whether the leader sends them (8 bit; OFFER: 0). LOT, GO, BUSY and NUDGE name a lot by its
- * number, and OFFER has 0 for that. PAIR, RETIRE, UNPAIR and UNPAIRED name a pair by its
- * generation. ALONE is its kind and seven zero bytes.
+ * number, and OFFER has 0 for that. PAIR, UNPAIR, RETIRE and UNPAIRED name a pair by its
+ * generation. UNPAIR has 1 in place of a version if another pair is to be made later. ALONE is its
+ * kind and seven zero bytes.
  *
- *      LOT            GO              BUSY, NUDGE    PAIR               RETIRE, UNPAIR...
+ *      LOT            GO              BUSY, NUDGE    PAIR, UNPAIR       RETIRE, UNPAIRED
  *   0  kind           kind            kind           kind               kind
  *   1  runs           0               0              0                  0
  *   2  0, 16 bit      0, 16 bit       0, 16 bit      0, 16 bit          0, 16 bit
  *   4  number         number          number         version            0
  *   8  runs           which, 64 bit                  generation, 64 bit generation, 64 bit
- *  16                                                token
+ *  16                                                PAIR: token
  *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
@@ -131,8 +132,8 @@ typedef enum fry_wire_kind {
     FRY_WIRE_BUSY,     /* none of them is, now */
     FRY_WIRE_NUDGE,    /* after BUSY: it can be tried again */
     FRY_WIRE_PAIR,     /* to make a pair with that token */
-    FRY_WIRE_RETIRE,   /* nothing goes over it here any more */
     FRY_WIRE_UNPAIR,   /* to end it */
+    FRY_WIRE_RETIRE,   /* nothing goes over it here any more */
     FRY_WIRE_UNPAIRED, /* it is ended here */
     FRY_WIRE_ALONE,    /* there will be no pair */
     FRY_WIRE_KINDS,

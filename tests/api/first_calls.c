@@ -267,6 +267,12 @@ static void do_notice(stage *s)
     s->futures[1] = ferry_group_step(s->group, 1, 0);
 }
 
+static void do_pause(stage *s)
+{
+    s->futures[0] = ferry_group_nccl_pause(s->group, 0);
+    s->futures[1] = ferry_group_nccl_resume(s->group);
+}
+
 static void do_leave(stage *s)
 {
     s->futures[0] = ferry_group_leave(s->group);
@@ -330,6 +336,7 @@ static const first_call all_calls[] = {
     {"group_watch", do_watch, GROUP},
     {"barrier", do_barrier, GROUP},
     {"group_give_notice, _step", do_notice, GROUP},
+    {"group_nccl_pause, _resume", do_pause, GROUP},
     {"group_leave", do_leave, GROUP},
     {"send, recv", do_messages, WRITES | GROUP},
 };

@@ -324,6 +324,7 @@ Test(group, refuses_what_cant_be_asked)
         ferry_group_try_get(group, "k", -1),
         ferry_group_alive(group, -1),
         ferry_group_step(group, 1, -1),
+        ferry_group_nccl_pause(group, -1),
     };
     for (size_t i = 0; i < sizeof late / sizeof late[0]; i++)
         ASSERT_STATUS(status_of(late[i]), FERRY_E_DEADLINE);
@@ -647,4 +648,21 @@ Test(group, ends_a_request_as_soon_beside_many_others)
     int64_t beside_many_ns = ends_oldest_in_ns(members, 60000);
     cr_assert_lt(beside_many_ns, 12 * beside_few_ns, "%lld ns beside few, %lld beside many",
                  (long long)beside_few_ns, (long long)beside_many_ns);
+}
+
+/* Where nothing goes over NCCL there is nothing to wait for. */
+Test(group, pauses_and_resumes)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    for (int i = 0; i < 3; i++) {
+        AWAIT(ferry_group_nccl_pause(members[0].group, 0), OK);
+        AWAIT(ferry_group_nccl_pause(members[0].group, 0), OK);
+        AWAIT(ferry_group_nccl_resume(members[0].group), OK);
+        AWAIT(ferry_group_nccl_resume(members[1].group), OK);
+    }
+    AWAIT(ferry_group_leave(members[1].group), OK);
+    AWAIT(ferry_group_nccl_pause(members[1].group, 0), E_DEAD);
+    AWAIT(ferry_group_nccl_resume(members[1].group), E_DEAD);
+    AWAIT(ferry_group_nccl_pause(NULL, 0), E_INVALID);
+    AWAIT(ferry_group_nccl_resume(NULL), E_INVALID);
 }

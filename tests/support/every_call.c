@@ -451,6 +451,8 @@ static void call_engine_limits(caller *self)
     S(group_give_notice, GROUP, drop(ferry_group_give_notice(self->scene->group)))                 \
     S(group_step, GROUP, drop(ferry_group_step(self->scene->group, 1, soon_ns())))                 \
     S(group_stop_step, GROUP, (void)ferry_group_stop_step(self->scene->group))                     \
+    S(group_nccl_pause, GROUP, drop(ferry_group_nccl_pause(self->scene->group, soon_ns())))        \
+    S(group_nccl_resume, GROUP, drop(ferry_group_nccl_resume(self->scene->group)))                 \
     S(send, GROUP, drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL)))             \
     S(recv, GROUP, drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL)))            \
     L(trace_open, HEAVY | CALL_STARTS_THREADS)                                                     \

@@ -73,7 +73,11 @@ bool api_act_group(api_actor *actor)
     (void)snprintf(key, sizeof key, "k%u", api_below(&actor->random, 3));
     ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
     int64_t deadline_ns = barrier.deadline_ns = random_deadline(actor);
-    switch (api_below(&actor->random, 24)) {
+    switch (api_below(&actor->random, 26)) {
+    case 24:
+        return keep(actor, ferry_group_nccl_pause(group, deadline_ns));
+    case 25:
+        return keep(actor, ferry_group_nccl_resume(group));
     case 0:
         return keep(actor, ferry_group_leave(group));
     case 1:
