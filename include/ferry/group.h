@@ -62,15 +62,15 @@ typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_membe
  * NCCL is used only between two members that both name it, also on different hosts, and where
  * libnccl.so.2 (2.27 or later) is found; no way but this one and host memory is used then. A
  * message that can't go so goes through host memory: if the two GPUs are one, if the two NCCLs are
- * of different versions, if its memory is on another GPU than the first message between the two
- * members here used, or if this engine has 16 such connections already. A log line says so, but for
- * the GPU.
+ * of different versions, or if its memory is on another GPU than the first message between the two
+ * members here used. A log line says so, but for the GPU. An engine has `nccl_pairs` communicators
+ * at most; when another member's is wanted, one that was not used for long makes room.
  *
  * Messages that are ready at both ends are launched together, up to 64 of them and 256 MiB. If one
  * of them is cancelled, or reaches its deadline, while they go, the communicator is aborted, and
  * all that go with it fail with FERRY_E_PEER; the next message makes a new communicator. Beside a
- * program's own NCCL collectives on the same GPUs, the two can wait for each other: ferry does not
- * order them, and does not see that yet.
+ * program's own NCCL collectives on the same GPUs, the two can wait for each other for ever, which
+ * ferry does not see: ferry_group_nccl_pause.
  */
 typedef enum ferry_gpu_way FERRY_INT_ENUM {
     FERRY_GPU_WAY_ANY = 0,
