@@ -124,7 +124,7 @@ static fry_refusal check_join(const ferry_group_options *options)
         return FRY_REFUSED_JOIN_MESSAGES;
     if (options->window_bytes > FRY_HELLO_WINDOW_BYTES_MAX)
         return FRY_REFUSED_JOIN_WINDOW;
-    if ((unsigned)options->gpu_way > FERRY_GPU_WAY_NCCL)
+    if ((unsigned)options->gpu_way > FERRY_GPU_WAY_ALL)
         return FRY_REFUSED_JOIN_GPU_WAY;
     return FRY_TAKEN;
 }

@@ -262,12 +262,24 @@ static void join_fails(ferry_group *group, ferry_status status, fry_error *error
     fry_membership_end(group, status);
 }
 
+static bool may_pair(const ferry_group_options *options)
+{
+    bool is_named = options->gpu_way == FERRY_GPU_WAY_NCCL || options->gpu_way == FERRY_GPU_WAY_ALL;
+    return is_named && fry_pairings_are_here();
+}
+
+static bool may_view(const ferry_group_options *options)
+{
+    return options->gpu_way == FERRY_GPU_WAY_ANY || options->gpu_way == FERRY_GPU_WAY_IPC ||
+           options->gpu_way == FERRY_GPU_WAY_ALL;
+}
+
 static void init_route(ferry_group *group, uint32_t rank)
 {
     const ferry_group_options *options = &group->options;
     fry_route *route = &group->routes[rank];
     route->group = group;
-    route->can_pair = group->options.gpu_way == FERRY_GPU_WAY_NCCL && fry_pairings_are_here();
+    route->can_pair = may_pair(&group->options);
     route->rank = rank;
     route->peer_options = (fry_peer_options){.memory = &group->engine->memory,
                                              .log = &group->engine->log,
@@ -353,20 +365,19 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     const ferry_group_options *options = &group->options;
     char endpoint[FRY_ENDPOINT_BYTES];
     _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");
-    fry_links_options links = {
-        .reactor = &group->members->reactor,
-        .network = options->network,
-        .opener = group->engine->connection_opener,
-        .job = options->job,
-        .secret = options->secret,
-        .secret_bytes = options->secret_bytes,
-        .lease_ns = options->lease_ns,
-        .window_messages = options->window_messages,
-        .unexpected_max = options->unexpected_max,
-        .window_bytes = options->window_bytes,
-        .has_views = options->gpu_way == FERRY_GPU_WAY_ANY || options->gpu_way == FERRY_GPU_WAY_IPC,
-        .has_pairs = options->gpu_way == FERRY_GPU_WAY_NCCL && fry_pairings_are_here(),
-        .registration_cache_bytes = options->registration_cache_bytes};
+    fry_links_options links = {.reactor = &group->members->reactor,
+                               .network = options->network,
+                               .opener = group->engine->connection_opener,
+                               .job = options->job,
+                               .secret = options->secret,
+                               .secret_bytes = options->secret_bytes,
+                               .lease_ns = options->lease_ns,
+                               .window_messages = options->window_messages,
+                               .unexpected_max = options->unexpected_max,
+                               .window_bytes = options->window_bytes,
+                               .has_views = may_view(options),
+                               .has_pairs = may_pair(options),
+                               .registration_cache_bytes = options->registration_cache_bytes};
     ferry_status status =
         fry_links_open(&links, &fry_route_link_events, &group->links, endpoint, error_p);
     if (status != FERRY_OK)

@@ -59,8 +59,10 @@ typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_membe
  * connection use those that both allow, and each message the best of them that it can take:
  * ferry/message.h. Through host memory it can always go. CUDA IPC is for processes of one host.
  *
- * NCCL is used only between two members that both name it, also on different hosts, and where
- * libnccl.so.2 (2.27 or later) is found; no way but this one and host memory is used then. A
+ * NCCL is used only between two members that both name it, or ALL, and where libnccl.so.2 (2.27 or
+ * later) is found; no way but this one and host memory is used then. ANY does not name it, because
+ * it is not free of deadlock beside a program's own collectives (below). With ALL at both ends
+ * members of one host use CUDA IPC, others NCCL. A
  * message that can't go so goes through host memory: if the two GPUs are one, if the two NCCLs are
  * of different versions, or if its memory is on another GPU than the first message between the two
  * members here used. A log line says so, but for the GPU. An engine has `nccl_pairs` communicators
@@ -77,6 +79,7 @@ typedef enum ferry_gpu_way FERRY_INT_ENUM {
     FERRY_GPU_WAY_STAGING = 1, /* through host memory */
     FERRY_GPU_WAY_IPC = 2,     /* CUDA IPC: a copy from GPU memory to GPU memory */
     FERRY_GPU_WAY_NCCL = 3,    /* NCCL, which both ends must name: both GPUs launch the transfer */
+    FERRY_GPU_WAY_ALL = 4, /* CUDA IPC on one host, NCCL between hosts, as the other end allows */
 } ferry_gpu_way;
 
 /*
@@ -122,7 +125,7 @@ typedef struct ferry_group_options {
     size_t registration_cache_bytes; /* memory that UCX may keep registered */
     int64_t linger_ns; /* how long leaving waits until others have received what was sent to them;
                           0: lease_ns; negative: for ever */
-    ferry_gpu_way gpu_way; /* allowed besides FERRY_GPU_WAY_STAGING; ANY: all that there are */
+    ferry_gpu_way gpu_way; /* allowed besides FERRY_GPU_WAY_STAGING; ANY: CUDA IPC */
 } ferry_group_options;
 
 #ifdef __cplusplus

@@ -374,8 +374,10 @@ void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
         .has_pieces = (hello->own.paths & hello->other.paths & FRY_HELLO_PIECES) != 0,
         .has_views = hello->agreement.path == FRY_PATH_SHARED &&
                      (hello->own.paths & hello->other.paths & FRY_HELLO_VIEWS) != 0,
-        .has_pairs = (hello->own.paths & hello->other.paths & FRY_HELLO_PAIRS) != 0,
     };
+    /* Who names both has the nearer way. */
+    session->has_pairs =
+        !session->has_views && (hello->own.paths & hello->other.paths & FRY_HELLO_PAIRS) != 0;
     (void)crypto_generichash(by_caller, sizeof(session->send_key), (const uint8_t *)caller_label,
                              sizeof(caller_label) - 1, hello->more, sizeof(hello->more));
     (void)crypto_generichash(by_answerer, sizeof(session->send_key),

@@ -43,7 +43,7 @@
 
 /* What all members count, killed or not: a file that they map. */
 typedef struct counts {
-    uint64_t good, good_bytes, failed_receives, sent, failed_sends, wrong;
+    uint64_t good, good_bytes, nccl_bytes, failed_receives, sent, failed_sends, wrong;
 } counts;
 
 static uint64_t messages_wanted = 6000;
@@ -269,10 +269,12 @@ static int member(int argc, char **argv)
     if (net_argument(argc, argv, "forbid"))
         NET_SELF_CHECK(forbid_reading(), "no seccomp");
     counts *counts = map_counts(net_argument(argc, argv, "counts"));
-    bool has_gpu = net_argument(argc, argv, "gpu") != NULL;
+    bool has_gpu = net_argument(argc, argv, "gpu_way") != NULL;
+    bool has_own = net_argument_number(argc, argv, "gpu_way", 0) == FERRY_GPU_WAY_ALL;
+    char name[16];
     net_self_join(&self, argc, argv);
-    NET_SELF_CHECK(!has_gpu ||
-                       ferry_device_open(self.engine, "cuda:0", NULL, &gpu, NULL) == FERRY_OK,
+    (void)snprintf(name, sizeof(name), "cuda:%u", has_own ? (unsigned)self.rank : 0);
+    NET_SELF_CHECK(!has_gpu || ferry_device_open(self.engine, name, NULL, &gpu, NULL) == FERRY_OK,
                    "no GPU");
     for (uint32_t peer = 0; peer < MEMBERS; peer++) {
         for (int k = 0; k < 2 && peer != self.rank; k++) {
@@ -295,6 +297,11 @@ static int member(int argc, char **argv)
     __atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
     for (size_t i = 0; i < way_count; i++)
         (void)pthread_join(threads[i], NULL);
+    for (uint32_t peer = 0; peer < MEMBERS; peer++) {
+        ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+        (void)ferry_group_member(self.group, peer, &info);
+        count(&counts->nccl_bytes, info.nccl_bytes);
+    }
     net_self_end(&self);
     return 0;
 }
@@ -373,7 +380,7 @@ static void disturb(campaign *campaign)
     }
 }
 
-static void run(const char *more, bool has_hosts, uint64_t wanted, unsigned long_stops)
+static const counts *run(const char *more, bool has_hosts, uint64_t wanted, unsigned long_stops)
 {
     campaign campaign = {.more = more, .has_hosts = has_hosts, .random = seed};
     (void)snprintf(campaign.store, sizeof(campaign.store), "store=file:%s/store", net_folder());
@@ -400,35 +407,44 @@ static void run(const char *more, bool has_hosts, uint64_t wanted, unsigned long
            look(&counts->good), look(&counts->good_bytes) >> 20, look(&counts->failed_receives),
            look(&counts->sent), look(&counts->failed_sends), campaign.short_stops,
            campaign.long_stops, campaign.kills);
+    return counts;
 }
 
 static void pulled(void)
 {
-    run("allow=1", false, messages_wanted, 3);
+    (void)run("allow=1", false, messages_wanted, 3);
 }
 
 /* The same where nobody may read another's memory, and between hosts. */
 static void copied(void)
 {
-    run("forbid=1", false, messages_wanted / 4, 1);
+    (void)run("forbid=1", false, messages_wanted / 4, 1);
 }
 
 static void other_hosts(void)
 {
     net_hosts_open(MEMBERS, NET_CABLE_VETH);
-    run("allow=1", true, messages_wanted / 4, 1);
+    (void)run("allow=1", true, messages_wanted / 4, 1);
 }
 
 /* GPU memory, on one host and between hosts. */
 static void staged(void)
 {
-    run("gpu=1", false, messages_wanted / 8, 1);
+    (void)run("gpu_way=0", false, messages_wanted / 8, 1);
 }
 
 static void staged_hosts(void)
 {
     net_hosts_open(MEMBERS, NET_CABLE_VETH);
-    run("gpu=1", true, messages_wanted / 8, 1);
+    (void)run("gpu_way=0", true, messages_wanted / 8, 1);
+}
+
+/* All ways are allowed: between hosts it goes over NCCL. */
+static void joint_hosts(void)
+{
+    net_hosts_open(MEMBERS, NET_CABLE_VETH);
+    const counts *counts = run("gpu_way=4", true, messages_wanted / 40, 1);
+    NET_CHECK(look(&counts->nccl_bytes) != 0, "nothing went over NCCL");
 }
 
 int main(int argc, char **argv)
@@ -442,6 +458,7 @@ int main(int argc, char **argv)
                               {"copied", copied, limit_s},
                               {"other_hosts", other_hosts, limit_s},
                               {"staged", staged, limit_s},
-                              {"staged_hosts", staged_hosts, limit_s}};
+                              {"staged_hosts", staged_hosts, limit_s},
+                              {"joint_hosts", joint_hosts, limit_s}};
     return net_test_main(argc, argv, roles, 1, cases, sizeof(cases) / sizeof(*cases));
 }

@@ -311,7 +311,7 @@ static void try_joins(void)
     TRY_JOIN(JOIN_MESSAGES, window_messages, (1u << 24) + 1);
     TRY_JOIN(JOIN_MESSAGES, unexpected_max, (1u << 24) + 1);
     TRY_JOIN(JOIN_WINDOW, window_bytes, SIZE_MAX);
-    TRY_JOIN(JOIN_GPU_WAY, gpu_way, (ferry_gpu_way)(FERRY_GPU_WAY_NCCL + 1));
+    TRY_JOIN(JOIN_GPU_WAY, gpu_way, (ferry_gpu_way)(FERRY_GPU_WAY_ALL + 1));
     TRY_JOIN(DEADLINE, deadline_ns, -1);
 }
 

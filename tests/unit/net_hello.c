@@ -404,6 +404,28 @@ Test(net_hello, views_are_for_two_on_one_host)
     }
 }
 
+/* Lots are for two that both name them and have no views. */
+Test(net_hello, pairs_are_for_two_without_views)
+{
+    for (unsigned who = 0; who < 32; who++) {
+        fry_connection_session one, two;
+        set_ends(key, key);
+        for (unsigned i = 0; i < 4; i++) {
+            fry_hello_offer *offer = i < 2 ? &caller.offer : &answerer.offer;
+            if ((who >> i & 1) != 0)
+                offer->paths |= i % 2 == 0 ? FRY_HELLO_VIEWS : FRY_HELLO_PAIRS;
+        }
+        if ((who & 16) != 0)
+            answerer.offer.host[7] ^= 1;
+        talk(false);
+        cr_assert(caller.is_done);
+        fry_hello_session(&caller.hello, &one);
+        fry_hello_session(&answerer.hello, &two);
+        cr_assert_eq(one.has_pairs, (who & 10) == 10 && (who & 21) != 5);
+        cr_assert_eq(two.has_pairs, one.has_pairs);
+    }
+}
+
 Test(net_hello, the_line_ends)
 {
     meet();
