@@ -62,11 +62,11 @@ typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_membe
  * NCCL is used only between two members that both name it, or ALL, and where libnccl.so.2 (2.27 or
  * later) is found; no way but this one and host memory is used then. ANY does not name it, because
  * it is not free of deadlock beside a program's own collectives (below). With ALL at both ends
- * members of one host use CUDA IPC, others NCCL. A
- * message that can't go so goes through host memory: if the two GPUs are one, if the two NCCLs are
- * of different versions, or if its memory is on another GPU than the first message between the two
- * members here used. A log line says so, but for the GPU. An engine has `nccl_pairs` communicators
- * at most; when another member's is wanted, one that was not used for long makes room.
+ * members of one host use CUDA IPC, others NCCL. A message that can't go over NCCL goes through
+ * host memory: if the two GPUs are one, if the two NCCLs are of different versions, or if its
+ * memory is on another GPU than the first message between the two members here used. A log line
+ * says so, but for the GPU. An engine has `nccl_pairs` communicators at most; when another member's
+ * is wanted, one that was not used for long makes room.
  *
  * Messages that are ready at both ends are launched together, up to 64 of them and 256 MiB. If one
  * of them is cancelled, or reaches its deadline, while they go, the communicator is aborted, and
