@@ -37,7 +37,7 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
 static bool run_errands(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
-    if (engine->members != NULL)
+    if (fry_load_acquire(&engine->members) != NULL) /* pairs with fry_members_get */
         engine->members_flush(turn); /* may issue copies */
     fry_lanes_flush(engine);
     bool has_hearers = engine->stop_graph || fry_load_relaxed(&engine->has_hooks) != 0;
