@@ -38,11 +38,12 @@ static bool run_errands(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
     if (fry_load_acquire(&engine->members) != NULL) /* pairs with fry_members_get */
-        engine->members_flush(turn); /* may issue copies */
+        engine->members_flush(turn);                /* may issue copies */
     fry_lanes_flush(engine);
-    bool has_hearers = engine->stop_graph || fry_load_relaxed(&engine->has_hooks) != 0;
-    engine->has_errands = has_hearers;
-    return turn->wake || (has_hearers && !turn->is_loop);
+    /* The loop looks after each turn: whether it may stop, or for the hooks' records. */
+    bool is_followed = engine->stop_graph || fry_load_relaxed(&engine->has_hooks) != 0;
+    engine->has_errands = is_followed;
+    return turn->wake || (is_followed && !turn->is_loop);
 }
 
 /* tests/unit/engine_overlaps counts the steps of each hold, in a build of its own. */

@@ -109,6 +109,7 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     group->members = members;
     group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
     group->rank = FERRY_RANK_ANY;
+    group->pause.waits_for = -1;
     group->stop_step = UINT64_MAX;
     group->options = *o;
     char *at = group->text;

@@ -42,7 +42,7 @@ typedef struct fry_membership_pause {
     /* Written with the role and the baton. */
     bool is_on;
     bool is_quiet;     /* nothing of this group's is on this member's GPUs */
-    int32_t waits_for; /* rank whose pairing is not quiet; -1: not known */
+    int32_t waits_for; /* rank whose pairing is not quiet; -1: none that is known */
 } fry_membership_pause;
 
 struct ferry_group {

@@ -210,9 +210,8 @@ size_t fry_members_run(fry_members *members)
     if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && !members->has_seen_closing)
         members->has_seen_closing = members->has_steps = true;
     done += run_reactor(members);
-    if (members->has_steps) {
+    if (members->has_steps)
         done += step_groups(members);
-    }
     return done;
 }
 

@@ -54,8 +54,7 @@ static const ferry_device *device_of(const fry_route *route)
 
 static bool is_in_use(const fry_pairing *pairing)
 {
-    return pairing->route != NULL && pairing->state == FRY_PAIRING_READY && !pairing->is_failing &&
-           !pairing->is_retiring;
+    return fry_pairing_is_open(pairing) && !pairing->is_retiring;
 }
 
 static bool is_open_for_lots(const fry_pairing *pairing)
@@ -187,7 +186,7 @@ static size_t go_on_retiring(fry_turn *turn, fry_pairing *pairing)
 {
     static const fry_fault retired = {.status = FERRY_E_PEER,
                                       .message = "its communicator made room for another"};
-    if (pairing->route == NULL || pairing->state != FRY_PAIRING_READY || pairing->is_failing)
+    if (!fry_pairing_is_open(pairing))
         return 0;
     if (!pairing->is_retiring && is_in_vain(pairing))
         retire(turn, pairing);

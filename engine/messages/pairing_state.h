@@ -71,6 +71,12 @@ static inline fry_peer *fry_pairing_peer(const fry_pairing *pairing)
     return fry_route_made_peer(pairing->route);
 }
 
+/* Made, and not about to end. */
+static inline bool fry_pairing_is_open(const fry_pairing *pairing)
+{
+    return pairing->route != NULL && pairing->state == FRY_PAIRING_READY && !pairing->is_failing;
+}
+
 static inline void fry_pairings_note(fry_turn *turn)
 {
     fry_pairings_of(turn->engine)->has_news = true;

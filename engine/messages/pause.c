@@ -27,6 +27,8 @@
 #include "engine/messages/members.h"
 #include "engine/messages/pairing.h"
 
+#include <stdio.h>
+
 /* ---- a group's futures ---- */
 
 static void look_soon(const ferry_group *group)
@@ -56,13 +58,13 @@ static void is_late(fry_timer *timer)
 {
     const fry_errand *errand = timer->arg;
     const ferry_group *group = errand->group;
-    fry_fault fault = {.status = FERRY_E_DEADLINE, .rank = group->pause.waits_for};
-    answer(
-        errand, FERRY_E_DEADLINE,
-        fry_error_create(&group->engine->memory, &fault, NULL,
-                         "the deadline passed before all was over that goes over NCCL; with member "
-                         "%d something goes on",
-                         (int)fault.rank));
+    const fry_fault fault = {.status = FERRY_E_DEADLINE, .rank = group->pause.waits_for};
+    char with[64] = "";
+    if (fault.rank >= 0)
+        (void)snprintf(with, sizeof with, ": something still goes with member %d", (int)fault.rank);
+    answer(errand, FERRY_E_DEADLINE,
+           fry_error_create(&group->engine->memory, &fault, NULL,
+                            "NCCL was not paused by the deadline%s", with));
 }
 
 void fry_pause_begin(fry_errand *errand)
@@ -102,13 +104,13 @@ static void step(const ferry_group *group)
     if (group->pause.asked == 0 && !group->pause.is_on)
         return;
     ferry_status status = fry_membership_takes(group);
-    if (status != FERRY_OK && group->pause.is_on)
-        fry_store_relaxed(&group->members->has_looks,
-                          1); /* a member that leaves takes part again */
-    if (status != FERRY_OK)
+    if (status != FERRY_OK) {
         answer_all(group, status);
-    else if (group->pause.is_quiet)
+        if (group->pause.is_on) /* a member that leaves takes part again */
+            fry_store_relaxed(&group->members->has_looks, 1);
+    } else if (group->pause.is_quiet) {
         answer_all(group, FERRY_OK);
+    }
 }
 
 void fry_pauses_step(const fry_members *members)
@@ -125,17 +127,13 @@ static bool is_of(const fry_pairing *pairing, const ferry_group *group)
     return pairing->route == NULL || pairing->route->group == group;
 }
 
-static bool is_open(const fry_pairing *pairing)
-{
-    return pairing->route != NULL && pairing->state == FRY_PAIRING_READY && !pairing->is_failing;
-}
-
 /* Whether nothing of it is on the GPU, and nothing will be before the resume. */
 static bool is_quiet(const fry_pairing *pairing)
 {
     if (pairing->state == FRY_PAIRING_ENDED)
         return fry_launches_are_over(pairing);
-    return pairing->state == FRY_PAIRING_OPEN || (is_open(pairing) && fry_pairing_is_idle(pairing));
+    return pairing->state == FRY_PAIRING_OPEN ||
+           (fry_pairing_is_open(pairing) && fry_pairing_is_idle(pairing));
 }
 
 static void begin(fry_turn *turn, ferry_group *group)
@@ -161,7 +159,7 @@ static void end(fry_turn *turn, ferry_group *group)
     fry_pairing *pairing;
     group->pause.is_on = group->pause.is_quiet = false;
     LIST_FOREACH(pairing, &fry_pairings_of(turn->engine)->all, entry) {
-        if (!is_open(pairing) || !is_of(pairing, group))
+        if (!fry_pairing_is_open(pairing) || !is_of(pairing, group))
             continue;
         fry_peer_joint_go_on(fry_pairing_peer(pairing), turn);
         fry_route_launched(turn, pairing->route);
@@ -179,6 +177,7 @@ static bool are_quiet(fry_turn *turn, ferry_group *group)
         group->pause.waits_for = pairing->route != NULL ? (int32_t)pairing->route->rank : -1;
         return false;
     }
+    group->pause.waits_for = -1;
     return true;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pauses: a program's collectives have its GPUs for themselves (ferry_group_nccl_pause): pause.c.
- */
+/* Pauses: a program's collectives have its GPUs for themselves: pause.c. */
 #ifndef FRY_ENGINE_MESSAGES_PAUSE_H
 #define FRY_ENGINE_MESSAGES_PAUSE_H
 

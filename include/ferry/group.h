@@ -339,17 +339,18 @@ FERRY_API ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int6
 FERRY_API uint64_t ferry_group_stop_step(const ferry_group *group);
 
 /*
- * NCCL beside the program's own (groups with FERRY_GPU_WAY_NCCL; for others both do nothing, and
- * succeed). A kernel of NCCL stands on its GPU until its other ends are there. If a GPU has no room
- * for both, a collective of the program and a message of ferry's can wait for each other for ever,
- * also through third members. So each member of the collective pauses before it launches its part,
- * waits for the future, and resumes when that part has ended on its GPU:
+ * NCCL beside the program's own (groups with FERRY_GPU_WAY_NCCL or FERRY_GPU_WAY_ALL; for others
+ * both do nothing, and succeed). A kernel of NCCL stands on its GPU until its other ends are there.
+ * If a GPU has no room for both, a collective of the program and a message of ferry's can wait for
+ * each other for ever, also through third members. So each member of the collective pauses before
+ * it launches its part, waits for the future, and resumes when that part has ended on its GPU:
  *
  *   ferry_future *pause = ferry_group_nccl_pause(group, 0);
  *   if (ferry_future_wait(pause, -1) == FERRY_OK) {
  *       ncclAllReduce(..., stream);
  *       cudaStreamSynchronize(stream);
  *   }
+ *   ferry_future_release(pause);
  *   ferry_future_release(ferry_group_nccl_resume(group));
  *
  * Once a pause has resolved, nothing that ferry launched with NCCL for this group is on this
@@ -364,8 +365,8 @@ FERRY_API uint64_t ferry_group_stop_step(const ferry_group *group);
  * with FERRY_E_CANCELLED then. A member that leaves takes part again in what it has yet to send.
  *  deadline_ns  absolute, on the engine's clock; 0: none
  * The futures fail with FERRY_E_DEADLINE (the error names a member with which something still
- * goes), FERRY_E_CANCELLED, FERRY_E_DEAD, FERRY_E_FENCED, FERRY_E_INVALID, FERRY_E_NO_MEMORY,
- * FERRY_E_SHUTDOWN or FERRY_E_FORKED.
+ * goes, if there is one), FERRY_E_CANCELLED, FERRY_E_DEAD, FERRY_E_FENCED, FERRY_E_INVALID,
+ * FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN or FERRY_E_FORKED.
  */
 FERRY_API ferry_future *ferry_group_nccl_pause(ferry_group *group, int64_t deadline_ns);
 FERRY_API ferry_future *ferry_group_nccl_resume(ferry_group *group);

@@ -40,9 +40,9 @@ extern "C" {
  * program frees by itself may still be open there, but nothing reads it once the send is quiet.
  * ferry_group_member says how many bytes went which way.
  *
- * Where both members' options name FERRY_GPU_WAY_NCCL, both GPUs launch a message when it is ready
- * at both ends, together with others: see ferry_gpu_way. A receive stands on the device from then
- * on, as above.
+ * Where both members' options name FERRY_GPU_WAY_NCCL, or between hosts FERRY_GPU_WAY_ALL, both
+ * GPUs launch a message when it is ready at both ends, together with others: see ferry_gpu_way. A
+ * receive stands on the device from then on, as above.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may

@@ -650,6 +650,17 @@ Test(group, ends_a_request_as_soon_beside_many_others)
                  (long long)beside_few_ns, (long long)beside_many_ns);
 }
 
+/* Long past: nobody has been waited for yet, so nobody is named. */
+Test(group, a_pause_that_was_late_at_once_names_nobody)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_future *late = ferry_group_nccl_pause(members[0].group, 1);
+    ASSERT_STATUS(ferry_future_wait(late, -1), FERRY_E_DEADLINE);
+    cr_assert_eq(ferry_future_error(late)->rank, -1);
+    ferry_future_release(late);
+    AWAIT(ferry_group_nccl_pause(members[0].group, 0), OK);
+}
+
 /* Where nothing goes over NCCL there is nothing to wait for. */
 Test(group, pauses_and_resumes)
 {

@@ -43,13 +43,8 @@ static void open_ranks(void)
 {
     ferry_future *joins[RANKS];
     for (int i = 0; i < RANKS; i++) {
-        char name[24];
         rank *self = &ranks[i];
-        ferry_engine_options options = gpu_engine_options(&self->ge);
-        options.nccl_slots = 1;
-        CHECK_STATUS(ferry_engine_create(&options, &self->ge.engine, NULL), FERRY_OK);
-        (void)snprintf(name, sizeof name, "cuda:%d", i);
-        self->gpu = gpu_device(&self->ge, name);
+        self->gpu = nccl_engine_open(&self->ge, i);
         size_t bytes = (size_t)transfer_count * BYTES;
         self->out = gpu_buffer(self->gpu, bytes, FERRY_MEMORY_DEFAULT);
         self->in = gpu_buffer(self->gpu, bytes, FERRY_MEMORY_DEFAULT);

@@ -29,6 +29,17 @@ static inline bool nccl_is_here(void)
     return false;
 }
 
+/* An engine that lets one lot be on its GPU, the one of that number. */
+static inline ferry_device *nccl_engine_open(gpu_engine *self, int ordinal)
+{
+    char name[24];
+    ferry_engine_options options = gpu_engine_options(self);
+    options.nccl_slots = 1;
+    CHECK_STATUS(ferry_engine_create(&options, &self->engine, NULL), FERRY_OK);
+    (void)snprintf(name, sizeof name, "cuda:%d", ordinal);
+    return gpu_device(self, name);
+}
+
 /* Of members in one process. */
 static inline ferry_group_options nccl_group(int size, int rank)
 {
