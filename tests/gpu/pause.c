@@ -198,6 +198,14 @@ static void end_reduce(int i)
     CHECK(sum == (float)((1 << RANKS) - 1));
 }
 
+/* Until a kernel more than that has had room there, or the message is over. */
+static void await_kernel(int i, unsigned begun, const message *self)
+{
+    while (EMU_NCCL(emu_nccl_kernel_count)(i) == begun &&
+           (self == NULL || ferry_future_poll(self->receive) == FERRY_PENDING))
+        pass_to_itself(i);
+}
+
 /* ---- tests ---- */
 
 static void test_alone(void)
@@ -210,13 +218,12 @@ static void test_alone(void)
     open_ranks(RANKS);
     open_collective();
     pass_all();
-    const unsigned begun = EMU_NCCL(emu_nccl_kernel_count)(0);
+    unsigned begun = EMU_NCCL(emu_nccl_kernel_count)(0);
     reduce(0);
-    while (EMU_NCCL(emu_nccl_kernel_count)(0) == begun) /* it has the room */
-        pass_to_itself(0);
+    await_kernel(0, begun, NULL);
+    begun = EMU_NCCL(emu_nccl_kernel_count)(1);
     begin(&one, 1, 0, 2, in_ns(300000000));
-    ferry_future *landed = ferry_future_issued(one.receive);
-    (void)gpu_end(landed); /* on both GPUs, or too late already */
+    await_kernel(1, begun, &one); /* each has one of the GPUs, or it is too late already */
     reduce(1);
     reduce(2);
     CHECK(ferry_future_wait(one.receive, -1) != FERRY_OK);
