@@ -69,6 +69,7 @@ void probe_share_reused(const probe_case *which);
 void probe_share_event_dead(const probe_case *which);
 void probe_share_waiter(const probe_case *which);
 void probe_share_open_time(const probe_case *which);
+void probe_share_turns(const probe_case *which);
 void probe_share_owner(const probe_case *which);
 void probe_share_pool(const probe_case *which);
 void probe_share_pool_reader(const probe_case *which);

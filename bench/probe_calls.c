@@ -14,6 +14,7 @@
 #define FLIGHT 32 /* operations before the stream is waited for, so that none waits for room */
 #define BYTES ((size_t)65536)
 #define BATCH 16
+#define RANGE_NAMES 3
 
 static struct {
     CUcontext context;
@@ -36,6 +37,10 @@ static struct {
     unsigned type;
     CUpointer_attribute name;
     void *value;
+    CUpointer_attribute range_names[RANGE_NAMES];
+    void *range_values[RANGE_NAMES];
+    CUdeviceptr range_begin;
+    CUipcMemHandle share;
     cuuint64_t number;
     int integer, lowest, highest;
     char text[256];
@@ -146,6 +151,10 @@ static char own[BYTES] __attribute__((aligned(4096))); /* to be pinned where it 
     X(cuMemGetInfo, "", info, NONE, DO(cuMemGetInfo, &rig.free_bytes, &rig.total_bytes), NONE)     \
     X(cuPointerGetAttributes, "", pointers, NONE,                                                  \
       DO(cuPointerGetAttributes, 1, &rig.name, &rig.value, rig.memory), NONE)                      \
+    X(cuPointerGetAttributes, "-range", range_of, NONE,                                            \
+      DO(cuPointerGetAttributes, RANGE_NAMES, rig.range_names, rig.range_values, rig.memory),      \
+      NONE)                                                                                        \
+    X(cuIpcGetMemHandle, "", share, NONE, DO(cuIpcGetMemHandle, &rig.share, rig.memory), NONE)     \
     X(cuLaunchKernel, "", launch, NONE,                                                            \
       DO(cuLaunchKernel, gpu.wait_flag, 1, 1, 1, 1, 1, 1, 0, rig.stream,                           \
          ((void *[]){&rig.flag, &rig.zero}), NULL),                                                \
@@ -210,6 +219,12 @@ static void open_rig(void)
                                .Height = 8};
     rig.name = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     rig.value = &rig.type;
+    rig.range_names[0] = CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
+    rig.range_values[0] = &rig.range_begin;
+    rig.range_names[1] = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    rig.range_values[1] = &rig.total_bytes;
+    rig.range_names[2] = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    rig.range_values[2] = &rig.id;
     rig.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     rig.props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     rig.props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;

@@ -55,6 +55,7 @@ const probe_case probe_cases[] = {
     {"share-reused", "share", probe_share_reused, 8, 0, 0, 0, false},
     {"share-event-dead", "share", probe_share_event_dead, 13, 0, 0, 0, false},
     {"share-open-time", "share", probe_share_open_time, 6, 0, 0, 0, false},
+    {"share-turns", "share", probe_share_turns, 6, 0, 0, 0, false},
     {"nccl-make", "nccl", probe_nccl_make, 10, 0, 0, 0, false},
     {"nccl-self", "nccl", probe_nccl_self, 12, 0, 0, 0, false},
     {"nccl-stuck-abort", "nccl", probe_nccl_stuck, 10, 0, 0, 0, false},

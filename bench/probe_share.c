@@ -13,8 +13,9 @@ static struct {
     CUstream stream;
     CUdeviceptr memory;
     size_t size_bytes;
-    CUevent written; /* that others wait for; NULL: there is no such call */
-    CUevent copied;  /* another's; NULL: none so far */
+    CUevent written;             /* that others wait for; NULL: there is no such call */
+    CUevent copied;              /* another's; NULL: none so far */
+    probe_ends ends[PROBE_WAYS]; /* made when first needed */
 } owner;
 
 static void fill_ends(CUdeviceptr memory, size_t size_bytes, uint32_t word)
@@ -107,6 +108,20 @@ static CUresult read_always(const probe_message *message)
     return result;
 }
 
+static CUresult copy(const probe_message *message)
+{
+    if (message->word >= PROBE_WAYS)
+        return CUDA_SUCCESS;
+    probe_ends *ends = &owner.ends[message->word];
+    if (ends->size_bytes == 0)
+        *ends = probe_ends_make((probe_way)message->word, SMALL_BYTES);
+    if (message->size_bytes > SMALL_BYTES)
+        return CUDA_ERROR_INVALID_VALUE;
+    ends->size_bytes = message->size_bytes;
+    probe_copy(ends, owner.stream);
+    return driver.cuStreamSynchronize(owner.stream);
+}
+
 static CUresult obey(probe_message *message)
 {
     CUresult result = CUDA_SUCCESS;
@@ -134,6 +149,8 @@ static CUresult obey(probe_message *message)
         return read_always(message);
     case SHARE_SAME:
         return make_same(message);
+    case SHARE_COPY:
+        return copy(message);
     }
     return CUDA_ERROR_INVALID_VALUE;
 }
@@ -168,7 +185,7 @@ probe_message share_ask(const probe_child *owner_process, share_order order, uin
                         size_t size_bytes)
 {
     static const char *const names[] = {"make",   "hear",  "fill",    "read",   "free", "again",
-                                        "inside", "small", "healthy", "reader", "same"};
+                                        "inside", "small", "healthy", "reader", "same", "copy"};
     probe_message message = {.order = (int32_t)order, .word = word, .size_bytes = size_bytes};
     message = probe_ask(owner_process, &message, names[order]);
     if (message.result != CUDA_SUCCESS)

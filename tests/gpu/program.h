@@ -180,7 +180,11 @@ static inline void gpu_engine_close(gpu_engine *self)
 static inline ferry_device *gpu_device(gpu_engine *self, const char *name)
 {
     ferry_device *device = NULL;
-    CHECK_STATUS(ferry_device_open(self->engine, name, NULL, &device, NULL), FERRY_OK);
+    ferry_error *error = NULL;
+    ferry_status status = ferry_device_open(self->engine, name, NULL, &device, &error);
+    if (error != NULL)
+        (void)fprintf(stderr, "%s: %s\n", name, error->message);
+    CHECK_STATUS(status, FERRY_OK);
     return device;
 }
 
