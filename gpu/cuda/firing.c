@@ -14,6 +14,9 @@
  *
  * By events alone, each look asks about the oldest mark's event.
  *
+ * Marks behind many bytes within a GPU have no word either (stream.c): the driver is asked about
+ * their events, at the first look and then every 2 us at most.
+ *
  * The program's streams get events alone, because a word, with its fence, would delay the program's
  * next kernel. If only the host waits for such an event, the driver is asked about it, but not at
  * each look. If streams of ferry's wait for the event, it has fired once one of them has gone on;
@@ -35,7 +38,7 @@
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
-#define ASK_NS ((int64_t)2000)         /* between two questions about a program's event... */
+#define ASK_NS ((int64_t)2000)         /* between two questions about an event without a word... */
 #define ASK_LOOKS 64                   /* ...or so many looks, and... */
 #define ASK_RELIED_NS ((int64_t)50000) /* ...if a stream of ferry's waits for it */
 #define WORDS_MISSED_MAX                                                                           \
@@ -116,6 +119,13 @@ static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
     return result;
 }
 
+/* The head stays: if a device is lost, it may wait for that one for ever. */
+static void sever_if_old(fry_cuda_stream *stream)
+{
+    if (fry_load_relaxed(&device_of(stream)->backend->has_lost) != 0 && head_is_old(stream))
+        fry_cuda_sever(stream);
+}
+
 static uint64_t ask_events(fry_cuda_stream *stream)
 {
     uint64_t mark = head_mark(stream), fired = stream->fired;
@@ -125,10 +135,23 @@ static uint64_t ask_events(fry_cuda_stream *stream)
                    ? fry_load_relaxed(&fry_cuda_slot_of(stream, fired + 1)->mark)
                    : 0;
     }
-    if (fired == stream->fired && fry_load_relaxed(&device_of(stream)->backend->has_lost) != 0 &&
-        head_is_old(stream))
-        fry_cuda_sever(stream);
+    if (fired == stream->fired)
+        sever_if_old(stream);
     return fired;
+}
+
+/* About the head's mark, which has no word. */
+static uint64_t ask_head(fry_cuda_stream *stream, uint64_t mark)
+{
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    if (now_ns < stream->ask_ns && ++stream->unasked_looks < ASK_LOOKS)
+        return stream->fired;
+    stream->ask_ns = now_ns + ASK_NS;
+    stream->unasked_looks = 0;
+    if (query_mark(stream, mark) == CUDA_SUCCESS)
+        return mark;
+    sever_if_old(stream);
+    return stream->fired;
 }
 
 /*
@@ -140,7 +163,7 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     uint64_t fired = fry_cuda_word_read(stream, stream->fired);
     if (fired >= mark)
         return fired;
-    if (fry_cuda_slot_of(stream, mark)->is_told != 0) {
+    if (fry_cuda_slot_of(stream, mark)->told_by == FRY_CUDA_TOLD_BY_TELLER) {
         if (++stream->told_missed == WORDS_MISSED_MAX)
             stream->is_telling = false; /* something in its queue holds the teller up */
         return mark;
@@ -157,10 +180,12 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     return mark;
 }
 
-/* Asks about a head that stays, now and then. */
+/* About a head whose word has not come: now and then, if it stays. */
 static uint64_t ask_if_old(fry_cuda_stream *stream)
 {
     uint64_t mark = head_mark(stream);
+    if (mark != 0 && fry_cuda_slot_of(stream, mark)->told_by == FRY_CUDA_TOLD_BY_EVENT)
+        return ask_head(stream, mark);
     if (mark == 0 || !head_is_old(stream))
         return stream->fired;
     CUresult result = query_mark(stream, mark);

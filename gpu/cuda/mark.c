@@ -46,6 +46,13 @@ static bool is_to_be_told(const fry_cuda_stream *stream, uint64_t sequence)
            sequence - stream->told >= FRY_CUDA_WORD_AGE_MOST;
 }
 
+/* A word would cost the copies behind it more than a question costs the thread that looks. */
+static bool needs_no_word(const fry_cuda_stream *stream, uint64_t sequence)
+{
+    return stream->is_within && stream->unmarked_bytes >= FRY_CUDA_ASKED_BYTES &&
+           sequence - stream->worded < FRY_CUDA_WORD_AGE_MOST;
+}
+
 /* Has the teller write the word of the mark. False: it was refused, and is not used any more. */
 static bool tell(fry_cuda_stream *stream, fry_cuda_slot *slot, uint64_t sequence)
 {
@@ -60,18 +67,22 @@ static bool tell(fry_cuda_stream *stream, fry_cuda_slot *slot, uint64_t sequence
         stream->is_telling = false;
         return false;
     }
-    slot->is_told = 1;
+    slot->told_by = FRY_CUDA_TOLD_BY_TELLER;
     fry_store_relaxed(&stream->told, sequence);
     return true;
 }
 
-static void write_word(fry_cuda_stream *stream, CUstream native, fry_cuda_slot *slot,
-                       uint64_t sequence)
+static void write_word_if_needed(fry_cuda_stream *stream, CUstream native, fry_cuda_slot *slot,
+                                 uint64_t sequence)
 {
     CUresult result;
-    slot->is_told = 0;
+    if (needs_no_word(stream, sequence)) {
+        slot->told_by = FRY_CUDA_TOLD_BY_EVENT;
+        return;
+    }
     if (is_to_be_told(stream, sequence) && tell(stream, slot, sequence))
         return;
+    slot->told_by = FRY_CUDA_TOLD_BY_STREAM;
     FRY_CUDA_ISSUE(result,
                    fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
                                                  CU_STREAM_WRITE_VALUE_DEFAULT));
@@ -91,7 +102,7 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
     if (result != CUDA_SUCCESS)
         return result;
     if (fry_load_relaxed(&stream->is_worded) != 0)
-        write_word(stream, native, slot, sequence);
+        write_word_if_needed(stream, native, slot, sequence);
     uint64_t marked = fry_load_relaxed(&stream->marked);
     for (uint64_t i = marked + 1; i <= sequence; i++)
         fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */

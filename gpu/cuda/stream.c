@@ -15,7 +15,9 @@
  * writes the word, and the copies behind the mark go on meanwhile. What a wait for an event has
  * seen is there for the teller's fence too (200,000 copies by the probe, none wrong). Where little
  * is copied the stream writes its word itself: by a teller a copy to and fro takes 1.4 us longer.
- * So do streams for copies on the GPU, which take no longer than the calls that make them. A teller
+ * So do streams for copies within a GPU, but behind so many bytes that the word would cost the
+ * copies more than a question to the driver costs the thread that looks: such a mark has no word
+ * (FRY_CUDA_ASKED_BYTES; smaller copies take no longer than the calls that make them). A teller
  * waits as long as the copy takes; with few hardware queues kernels of the program's would stand
  * behind that, whatever their priority, and words behind the program's waits (bench/results). So
  * there are tellers only where the program has asked for all queues
@@ -92,16 +94,22 @@ ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
     return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+/* What the copies on it are; FRY_CUDA_DIRECTIONS: any. */
+static size_t direction_of(const fry_cuda_stream *stream)
+{
+    fry_cuda_device *device = device_of(stream);
+    if (stream->stream.kind == FRY_STREAM_MAIN)
+        return (size_t)(stream - device->streams);
+    if (stream->stream.kind == FRY_STREAM_SPARE)
+        return (size_t)(stream - fry_cuda_spares(device)) / FRY_CUDA_SPARE_COUNT;
+    return FRY_CUDA_DIRECTIONS;
+}
+
 /* Whether it is for copies from or to the host, and has words. */
 static bool is_to_have_teller(const fry_cuda_stream *stream)
 {
-    fry_cuda_device *device = device_of(stream);
-    size_t direction = FRY_CUDA_ON_DEVICE;
-    if (stream->stream.kind == FRY_STREAM_MAIN)
-        direction = (size_t)(stream - device->streams);
-    else if (stream->stream.kind == FRY_STREAM_SPARE)
-        direction = (size_t)(stream - fry_cuda_spares(device)) / FRY_CUDA_SPARE_COUNT;
-    return direction != FRY_CUDA_ON_DEVICE && stream->words != NULL && device->has_tellers;
+    return direction_of(stream) < FRY_CUDA_ON_DEVICE && stream->words != NULL &&
+           device_of(stream)->has_tellers;
 }
 
 static CUresult make_stream(CUstream *native_p, int priority)
@@ -114,6 +122,7 @@ static CUresult make_stream(CUstream *native_p, int priority)
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
 {
     CUresult result = make_stream(&stream->native, priority);
+    stream->is_within = direction_of(stream) == FRY_CUDA_ON_DEVICE;
     if (result != CUDA_SUCCESS || !is_to_have_teller(stream))
         return result;
     result = make_stream(&stream->teller, priority);

@@ -40,6 +40,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
  * the two that has not written for so many operations writes the next word (stream.c).
  */
 #define FRY_CUDA_TOLD_BYTES ((size_t)256 << 10)
+#define FRY_CUDA_ASKED_BYTES ((size_t)8 << 20) /* within a GPU: behind so many there is no word */
 #define FRY_CUDA_WORD_AGE_MOST ((uint64_t)1 << 30)
 
 /*
@@ -62,12 +63,19 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 
 #define FRY_CUDA_WAITED 16 /* streams for which a stream remembers how far it has waited */
 
+/* Who tells that a mark has fired. */
+typedef enum fry_cuda_told_by {
+    FRY_CUDA_TOLD_BY_STREAM = 0, /* the stream writes the mark's word */
+    FRY_CUDA_TOLD_BY_TELLER,     /* the teller does */
+    FRY_CUDA_TOLD_BY_EVENT,      /* there is no word: the driver is asked about the event */
+} fry_cuda_told_by;
+
 typedef struct fry_cuda_slot {
     uint64_t mark;    /* atomic; the operation whose mark covers this one; 0: none yet */
     CUevent event;    /* atomic; the event of this operation's own mark, kept for later ones */
     const char *call; /* the call that refused it */
     CUresult result;  /* the call's answer; CUDA_SUCCESS: issued */
-    uint32_t is_told; /* of a mark: the teller writes its word */
+    uint32_t told_by; /* fry_cuda_told_by, of a mark */
     uint32_t entries; /* in the driver's queue */
     uint32_t bounced_bytes; /* its bytes in the stream's bounce ring */
 } fry_cuda_slot;
@@ -100,6 +108,7 @@ struct fry_cuda_stream {
     CUdeviceptr word_address; /* the first for the GPU */
     uint32_t is_worded;       /* atomic; the stream writes words. Never on a program's stream */
     bool is_telling;          /* baton; the teller is used */
+    bool is_within;           /* it copies within the GPU, or to another */
 
     uint64_t marked; /* atomic; marks cover operations up to here, and others can wait for these */
     uint64_t worded; /* atomic; the newest mark whose word the stream has written or will write */
@@ -128,7 +137,9 @@ struct fry_cuda_stream {
      * up to here one of them was seen to go on.
      */
     uint64_t relied, learned;
-    int64_t ask_ns; /* when the driver may be queried about its head; 0: the head is new */
+
+    /* Baton; for marks that events alone tell of. */
+    int64_t ask_ns; /* when the driver may be queried about the head; 0: the head is new */
     uint32_t unasked_looks;
 
     /* event.c: outside streams. */
