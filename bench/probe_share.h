@@ -23,8 +23,8 @@ typedef enum share_order {
     SHARE_READER,  /* opens `memory` and queues `count` copies of size_bytes out of it */
     SHARE_SAME,    /* as SHARE_AGAIN, at `address` if it gets that within took_ns
                       -> address, memory, and how many it got -> count */
-    SHARE_COPY, /* a copy of size_bytes, 64 KiB at most, of the way `word` (PROBE_WAYS: none), and waits
-                   for its end */
+    SHARE_COPY,    /* makes a copy of size_bytes, 64 KiB at most, of the way `word` (PROBE_WAYS:
+                      none), and waits for its end */
 } share_order;
 
 /* False, and a row without an answer: this driver has no such calls. */

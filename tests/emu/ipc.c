@@ -19,19 +19,21 @@
  *     (doc), and by a second one not: CUDA_ERROR_INVALID_HANDLE (hip-tests).
  *   - An owner who frees memory gets the address again. As long as others have the old memory open
  *     they can't open the new one: CUDA_ERROR_ALREADY_MAPPED (libfabric's ofi_ipc_cache.c and UCX's
- *     cuda_ipc_cache.c, which close all that overlaps and try again).
+ *     cuda_ipc_cache.c, which close all that overlaps and try again). The H200's driver is kinder,
+ *     and opens it elsewhere.
  *   - Freed memory stays with those who have it open until they close it (H200; doc: undefined, so
  *     it is counted, emu_counters.freed_open); the owner's death changes nothing for them (H200).
  *     Who opens it only then gets CUDA_ERROR_NOT_PERMITTED (H200 of freed memory; of a dead owner's
- *     nobody has asked).
+ *     it says CUDA_ERROR_INVALID_HANDLE).
  *   - On a device without access to the memory's: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
  *     (github.com/ray-project/ray_lightning/issues/24).
  *   - cuIpcCloseMemHandle needs a current context (github.com/openucx/ucx/pull/10618). That the
- *     last one waits until the context has nothing left to do, as cuMemFree does, nobody has said:
- *     it is what holds a program up that does not expect it. Operations on the memory that are not
- *     done are caught, as nobody says that they are waited for.
+ *     last one waits until the context has nothing left to do, as cuMemFree does (H200), holds a
+ *     program up that does not expect it. Operations on the memory that are not done are caught: an
+ *     H200 waits for them, and no document says so.
  */
 #include "tests/emu/driver.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -132,6 +134,15 @@ CUresult emu_ipc_device(const emu_ipc_name *name, CUcontext context, emu_device 
     return (*device_p)->lost;
 }
 
+/* One that nobody has waited for yet has no program any more. */
+static bool owner_is_gone(int pid)
+{
+    char path[64], program[8];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    return readlink(path, program, sizeof program) < 0;
+}
+
 static CUresult import_new(const emu_ipc_name *name, CUcontext context, CUdeviceptr *pointer_p)
 {
     emu_allocation *allocation;
@@ -146,7 +157,7 @@ static CUresult import_new(const emu_ipc_name *name, CUcontext context, CUdevice
         return result;
     file = emu_ipc_name_open(name, emu_memory_pages_bytes(name->size_bytes));
     if (file < 0)
-        return CUDA_ERROR_NOT_PERMITTED;
+        return owner_is_gone(name->pid) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_PERMITTED;
     result = emu_memory_map(context, device, name->size_bytes, file, &allocation);
     if (result != CUDA_SUCCESS) {
         emu_ipc_name_close(file);

@@ -93,6 +93,8 @@ static void words_are_late(void)
         rig_flush(in);
         rig_await(&self, event);
         OK(rig_outcome(&self, event));
+        if (i % 4 == 3) /* fewer than are taken for words that never come, also on a busy machine */
+            (void)emu_settle();
     }
     CHECK(strstr(self.logged, "do not arrive") == NULL);
     rig_free_pinned(host);

@@ -295,13 +295,13 @@ static void run_killed(void)
     peer_kill(&owner);
     OK(cuStreamSynchronize(stream));
     CHECK(is_all(mine, BYTES, 'a') && is_all(theirs, BYTES, 'a'));
-    GIVES(try_open(&other.memory), CUDA_ERROR_NOT_PERMITTED);
+    GIVES(try_open(&other.memory), CUDA_ERROR_INVALID_HANDLE);
     CHECK(opened(&of) == theirs);
     OK(cuMemsetD8Async(theirs, 'c', BYTES, stream));
     CHECK(is_all(theirs, BYTES, 'c'));
     OK(cuIpcCloseMemHandle(theirs));
     OK(cuIpcCloseMemHandle(theirs));
-    GIVES(try_open(&of.memory), CUDA_ERROR_NOT_PERMITTED);
+    GIVES(try_open(&of.memory), CUDA_ERROR_INVALID_HANDLE);
 }
 
 static void run_left(void)
@@ -311,7 +311,7 @@ static void run_left(void)
     peer_end(&owner);
     CHECK(is_all(theirs, BYTES, 'a'));
     OK(cuIpcCloseMemHandle(theirs));
-    GIVES(try_open(&of.memory), CUDA_ERROR_NOT_PERMITTED);
+    GIVES(try_open(&of.memory), CUDA_ERROR_INVALID_HANDLE);
 }
 
 static void run_stopped(void)
