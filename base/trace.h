@@ -52,6 +52,7 @@ void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring);
     X(device)                                                                                      \
     X(stream)                                                                                      \
     X(what)                                                                                        \
+    X(way)                                                                                         \
     X(kind)                                                                                        \
     X(thread)
 

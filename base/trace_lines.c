@@ -10,6 +10,7 @@
 
 #include "base/json_text.h"
 
+#include <ferry/group.h>
 #include <ferry/version.h>
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ typedef struct story {
     uint16_t device, stream, kind, row;
     uint8_t state;
     uint8_t known;
+    uint8_t way; /* ferry_gpu_way, or 0; valid with RESOLVED */
 } story;
 
 typedef struct row {
@@ -302,6 +304,11 @@ static char *put_plain(char *at, const char *text)
     return (char *)memcpy(at, text, length) + length;
 }
 
+static const char *way_name(uint8_t way)
+{
+    return way == FERRY_GPU_WAY_NCCL ? "nccl" : way == FERRY_GPU_WAY_IPC ? "ipc" : "staging";
+}
+
 static char *put_arguments(char *at, const fry_trace_lines *lines, const story *of)
 {
     at = fry_json_literal(at, ",\"args\":{\"op\":");
@@ -317,6 +324,11 @@ static char *put_arguments(char *at, const fry_trace_lines *lines, const story *
     }
     at = put_plain(at, ferry_status_name((ferry_status)of->status));
     *at++ = '"';
+    if (of->way != 0) {
+        at = fry_json_literal(at, ",\"way\":\"");
+        at = put_plain(at, way_name(of->way));
+        *at++ = '"';
+    }
     if (of->status == FERRY_PENDING && of->lost != lines->lost)
         at = fry_json_literal(at, ",\"may_have_ended\":true");
     if (of->waited_for != 0) {
@@ -476,6 +488,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
     } else if (what == FERRY_TRACE_RESOLVED) {
         of->status = record->status;
         of->flow = record->flow;
+        of->way = record->way;
         if (!may_be_at_work(of))
             write_story(lines, file, of, record->when_ns);
     } else if (what == FERRY_TRACE_QUIET) {

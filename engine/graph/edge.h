@@ -138,7 +138,7 @@ static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane 
 
 static inline void fry_node_add_device_waits(fry_node *to, uint32_t count)
 {
-    to->device_waits = (to->device_waits + count) & 0x3f;
+    to->device_waits = (to->device_waits + count) & 0xf;
 }
 
 /*

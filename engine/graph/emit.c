@@ -46,6 +46,8 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
     uint64_t flow = node->future.id;
     const fry_op_kind *kind = fry_kind(engine, node);
     uint64_t size_bytes = kind->moved_bytes != NULL ? kind->moved_bytes(node, &flow) : 0;
+    ferry_status status =
+        what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING;
     bool has_lane = fry_node_is_on_stream(node) && node->op.stand.lane != NULL;
     const fry_stream *stream = has_lane ? node->op.stand.lane->stream : NULL;
     ferry_trace_record record = {
@@ -55,10 +57,11 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .size_bytes = size_bytes,
         .waited_for = waited_for,
         .label = node->label,
-        .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,
+        .status = status,
         .device = has_lane ? stream->device->index : NONE,
         .stream = has_lane ? stream->index : NONE,
-        .what = (uint16_t)what,
+        .what = (uint8_t)what,
+        .way = status == FERRY_OK && kind->way != NULL ? kind->way(node) : 0,
         .kind = fry_node_shown_kind(node),
         .thread = context->number,
     };

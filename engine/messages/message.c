@@ -136,10 +136,15 @@ static void note_way(const fry_transfer *transfer)
 {
     const fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    add(message->was_joint    ? &route->nccl_bytes
-        : message->was_viewed ? &route->ipc_bytes
-                              : &route->staged_bytes,
+    ferry_gpu_way way = message->was_joint    ? FERRY_GPU_WAY_NCCL
+                        : message->was_viewed ? FERRY_GPU_WAY_IPC
+                                              : FERRY_GPU_WAY_STAGING;
+    add(way == FERRY_GPU_WAY_NCCL  ? &route->nccl_bytes
+        : way == FERRY_GPU_WAY_IPC ? &route->ipc_bytes
+                                   : &route->staged_bytes,
         message->size_bytes);
+    if (transfer->node != NULL)
+        transfer->node->way = way & 3;
 }
 
 static void message_resolved(void *arg, fry_message *message, ferry_status status,
@@ -511,6 +516,11 @@ static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
     fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
 }
 
+static uint8_t way(const fry_node *node)
+{
+    return node->way;
+}
+
 static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
 {
     const fry_message_op *message = &node->op.message;
@@ -549,6 +559,7 @@ const fry_op_kind fry_kind_send = {
     .stop = stop,
     .failed = failed,
     .moved_bytes = moved_bytes,
+    .way = way,
     .describe = describe_message,
 };
 
@@ -561,5 +572,6 @@ const fry_op_kind fry_kind_recv = {
     .stop = stop,
     .failed = failed,
     .moved_bytes = moved_bytes,
+    .way = way,
     .describe = describe_message,
 };

@@ -70,7 +70,9 @@ typedef struct ferry_trace_record {
     int32_t status;      /* RESOLVED: its status; else FERRY_PENDING */
     uint16_t device;     /* index of the device, 65535: none */
     uint16_t stream;     /* index of the stream in the engine, 65535: none */
-    uint16_t what;       /* ferry_trace_what */
+    uint8_t what;        /* ferry_trace_what */
+    uint8_t way;         /* RESOLVED with FERRY_OK, of a message of GPU memory: how its bytes went
+                            (ferry_gpu_way: staging, ipc or nccl); else 0 */
     uint16_t kind;       /* ferry_op_kind */
     uint32_t thread;     /* number of the recording thread in this engine */
 } ferry_trace_record;

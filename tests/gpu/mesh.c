@@ -9,8 +9,8 @@
  * - room: an engine has fewer communicators than there are members.
  * - twins: each two share a GPU, and its one slot. They send each other nothing over NCCL, which
  *   refuses that; what they send others is over NCCL.
- * - star: one has many more members around it than communicators. All are served, and memory does
- *   not grow.
+ * - star [MEMBERS]: one has many more members around it than communicators, of which it may have 16
+ *   or a sixth of their number, if that is less. All are served, and memory does not grow.
  */
 #include "tests/gpu/nccl.h"
 #include "tests/support/failing_allocator.h"
@@ -18,11 +18,13 @@
 #define RANKS 8
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PARCELS 200
-#define AROUND 6 /* members around one */
+#define AROUND 6 /* members around one, if no other number is given */
 #else
 #define PARCELS 1000
 #define AROUND 24
 #endif
+#define AROUND_MOST 1000
+#define PAIRS_MOST 16
 
 typedef struct parcel {
     int from, to;
@@ -36,11 +38,12 @@ typedef struct rank {
     ferry_group *group;
 } rank;
 
-static rank ranks[1 + AROUND > RANKS ? 1 + AROUND : RANKS];
+static rank ranks[1 + AROUND_MOST];
 static int rank_count, gpu_count;
+static int around_count = AROUND;
 static bool is_star; /* rank 0 has a GPU of its own; the others share the others */
 static bool has_nccl;
-static parcel parcels[PARCELS];
+static parcel parcels[PARCELS > 2 * AROUND_MOST ? PARCELS : 2 * AROUND_MOST];
 static failing_allocator memory; /* of all engines */
 
 /* ---- members ---- */
@@ -219,7 +222,7 @@ static void test_twins(void)
 /* Each of those around sends one and gets one, all at once. */
 static void serve_all(void)
 {
-    for (int i = 0; i < 2 * AROUND; i++) {
+    for (int i = 0; i < 2 * around_count; i++) {
         parcel *self = &parcels[i];
         int around = 1 + i / 2;
         self->from = i % 2 == 0 ? 0 : around;
@@ -229,7 +232,7 @@ static void serve_all(void)
         begin_half(i, true);
         begin_half(i, false);
     }
-    for (int i = 0; i < 2 * AROUND; i++) {
+    for (int i = 0; i < 2 * around_count; i++) {
         CHECK_STATUS(gpu_end(parcels[i].send), FERRY_OK);
         CHECK_STATUS(gpu_end(parcels[i].receive), FERRY_OK);
         ferry_buffer_release(parcels[i].src);
@@ -241,18 +244,19 @@ static void test_star(void)
 {
     enum { ROUNDS_OF_ALL = 20, GROWTH_MOST_BYTES = 1 << 20 };
     int64_t bytes = 0;
+    int pairs = around_count / 6 < PAIRS_MOST ? around_count / 6 : PAIRS_MOST;
     if (gpu_count < 2)
         return;
-    gpu_watch("many around one", 300);
+    gpu_watch("many around one", 300 + 3 * (unsigned)around_count);
     is_star = true;
-    open_ranks(1 + AROUND, AROUND / 6);
+    open_ranks(1 + around_count, (uint32_t)pairs);
     for (int round = 0; round < ROUNDS_OF_ALL; round++) {
         serve_all();
         if (round == ROUNDS_OF_ALL / 2)
             bytes = failing_allocator_live_bytes(&memory);
     }
     CHECK(failing_allocator_live_bytes(&memory) <= bytes + GROWTH_MOST_BYTES);
-    for (int i = 1; i <= AROUND; i++)
+    for (int i = 1; i <= around_count; i++)
         CHECK(nccl_bytes(0, i) == (has_nccl ? (uint64_t)2 * ROUNDS_OF_ALL * 4096 : 0));
     close_ranks();
     is_star = false;
@@ -266,6 +270,10 @@ int main(int argc, char **argv)
     CHECK_CUDA(cudaGetDeviceCount(&gpu_count));
     gpu_count = gpu_count < RANKS ? gpu_count : RANKS;
     has_nccl = nccl_is_here();
+    if (argc == 3 && strcmp(argv[1], "star") == 0) {
+        around_count = atoi(argv[2]);
+        CHECK(around_count >= 6 && around_count <= AROUND_MOST);
+    }
     run_named(argc, argv, tests, sizeof tests / sizeof *tests);
     return 0;
 }

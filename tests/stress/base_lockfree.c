@@ -233,7 +233,8 @@ static ferry_trace_record record_of(uint64_t number)
         .status = (int32_t)(mixed >> 8),
         .device = (uint16_t)(mixed >> 16),
         .stream = (uint16_t)(mixed >> 24),
-        .what = (uint16_t)(mixed >> 32),
+        .what = (uint8_t)(mixed >> 32),
+        .way = (uint8_t)(mixed >> 48),
         .kind = (uint16_t)(mixed >> 40),
         .thread = (uint32_t)(mixed >> 13),
     };
@@ -244,7 +245,7 @@ static bool same_record(const ferry_trace_record *a, const ferry_trace_record *b
     return a->when_ns == b->when_ns && a->op == b->op && a->flow == b->flow &&
            a->size_bytes == b->size_bytes && a->waited_for == b->waited_for &&
            a->label == b->label && a->status == b->status && a->device == b->device &&
-           a->stream == b->stream && a->what == b->what && a->kind == b->kind &&
+           a->stream == b->stream && a->what == b->what && a->way == b->way && a->kind == b->kind &&
            a->thread == b->thread;
 }
 

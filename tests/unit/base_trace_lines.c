@@ -57,7 +57,7 @@ TestSuite(base_trace_lines, .init = set_up, .fini = take_down, .timeout = 60);
 /* A record of what `of` says, at a moment. */
 static void take(ferry_trace_record of, ferry_trace_what what, int64_t when_ns)
 {
-    of.what = (uint16_t)what;
+    of.what = (uint8_t)what;
     of.when_ns = BASE_NS + when_ns;
     if (what != FERRY_TRACE_READY)
         of.waited_for = 0;
@@ -224,6 +224,27 @@ Test(base_trace_lines, what_never_ran_is_a_moment)
     const json_t *end =
         trace_document_find(&document, ENGINE, "e", "id", 1 + ((ENGINE - 1ULL) << 40));
     cr_assert_eq(trace_time_ns(end, "ts"), BASE_NS + 5000, "never ready: waited until it ended");
+}
+
+/* Only of messages of GPU memory is it said how their bytes went. */
+Test(base_trace_lines, a_message_says_which_way_it_went)
+{
+    static const char *const names[] = {NULL, "staging", "ipc", "nccl"};
+    for (uint8_t way = 0; way < 4; way++) {
+        ferry_trace_record receive = other(10 + way, FERRY_OP_RECV);
+        receive.flow = 100 + way;
+        begin(receive, 100, 100, 200);
+        receive.way = way;
+        resolve(receive, 300);
+    }
+    finish(1000);
+    for (uint8_t way = 0; way < 4; way++) {
+        const json_t *said = json_object_get(json_object_get(slice_of(10 + way), "args"), "way");
+        if (names[way] == NULL)
+            cr_assert_null(said);
+        else
+            cr_assert_str_eq(json_string_value(said), names[way]);
+    }
 }
 
 Test(base_trace_lines, functions_beside_each_other_have_rows_of_their_own)
