@@ -7,6 +7,7 @@
  * - many: messages that are ready at once, both ways, in any order of tags.
  * - together: messages that are ready together go in few groups, both ways in one.
  * - landing: copies and the program's streams wait for receives on the device.
+ * - grouped: the program's thread has a group of NCCL open, and a capture, around all that it does.
  * - cut: sends and receives that are cancelled or late while they go: these and what goes with them
  *   fail, their memory is quiet, and messages after them go.
  * - other: spans on another GPU than the first message's.
@@ -77,6 +78,41 @@ static void test_sizes(void)
     ferry_member_info info = seen_by(0);
     CHECK(info.nccl_bytes == (has_pairs ? bytes : 0));
     CHECK(info.staged_bytes == (has_pairs ? 0 : bytes));
+    close_members(members);
+}
+
+/* ---- grouped ---- */
+
+/* ncclGroupStart, ncclGroupEnd. Also where NCCL's headers are not. */
+static void call_nccl(const char *name)
+{
+    int (*call)(void);
+    void *found = nccl_emulators(name);
+    CHECK(found != NULL);
+    memcpy(&call, &found, sizeof call);
+    CHECK(call() == 0);
+}
+
+/* The first time the communicator is made meanwhile. */
+static void test_grouped(void)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    if (!has_pairs)
+        return;
+    gpu_watch("messages in the program's group and capture", 60);
+    open_pairs();
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (uint64_t round = 0; round < 4; round++) {
+        call_nccl("ncclGroupStart");
+        CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        pass((int)round % 2, MIB, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_DEFAULT, round);
+        CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+        call_nccl("ncclGroupEnd");
+        CHECK_CUDA(cudaGraphDestroy(graph));
+    }
+    CHECK(seen_by(0).nccl_bytes == 4 * (uint64_t)MIB);
+    CHECK_CUDA(cudaStreamDestroy(stream));
     close_members(members);
 }
 
@@ -405,10 +441,10 @@ static void test_shut(void)
 
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {{"sizes", test_sizes},       {"many", test_many},
-                                       {"together", test_together}, {"landing", test_landing},
-                                       {"cut", test_cut},           {"other", test_other},
-                                       {"storm", test_storm},       {"shut", test_shut}};
+    static const named_test tests[] = {
+        {"sizes", test_sizes},     {"many", test_many},       {"together", test_together},
+        {"landing", test_landing}, {"grouped", test_grouped}, {"cut", test_cut},
+        {"other", test_other},     {"storm", test_storm},     {"shut", test_shut}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     if (count < 2)
