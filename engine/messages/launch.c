@@ -228,6 +228,16 @@ bool fry_launches_are_over(const fry_pairing *pairing)
     return true;
 }
 
+bool fry_launches_are_stuck(const fry_pairing *pairing)
+{
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
+        const fry_launch *self = &pairing->launches[i];
+        if (state_of(self) == FRY_LAUNCH_STANDS && self->node.op.copy.stand.lane->is_lost)
+            return true;
+    }
+    return false;
+}
+
 void fry_launches_fail(fry_turn *turn, fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
@@ -265,6 +275,7 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
     }
     fry_fault fault = fry_error_fault(fry_future_root_error(&node->future));
     fry_pairing_fail(turn, self->pairing, &fault);
+    fry_pairings_note(turn); /* it may have ended already, and be stuck from now on */
 }
 
 static void freed(ferry_engine *engine, fry_node *node)

@@ -25,6 +25,9 @@ bool fry_launches_are_none(const fry_pairing *pairing);
 /* Whether those that are left use no memory any more, once the pair has ended at both ends. */
 bool fry_launches_are_over(const fry_pairing *pairing);
 
+/* Whether one of them may use memory for ever: its GPU is lost. */
+bool fry_launches_are_stuck(const fry_pairing *pairing);
+
 /* The pairing ends: fails the messages of its lots, with its fault. */
 void fry_launches_fail(fry_turn *turn, fry_pairing *pairing);
 

@@ -171,7 +171,7 @@ static void make_room(fry_turn *turn, fry_pairings *pairings)
     TAILQ_FOREACH(route, &pairings->wanted, pair_wanted)
         wanted += !route->group->pause.is_on;
     LIST_FOREACH(pairing, &pairings->all, entry) {
-        leaving += pairing->is_retiring || pairing->is_failing;
+        leaving += (pairing->is_retiring || pairing->is_failing) && !pairing->is_left_behind;
         bool can = is_in_use(pairing) && pairing->lots_over != 0 &&
                    (fry_pairing_is_idle(pairing) || pairing->lots_over >= LOTS_IN_ROW);
         if (can && is_before(pairing, first))
@@ -217,7 +217,7 @@ static void begin_next(fry_turn *turn, fry_pairings *pairings)
             go_without(turn, route, "no GPU of this member sends to it or receives from it");
             continue;
         }
-        if (pairings->count >= turn->engine->options.nccl_pairs) {
+        if (pairings->count - pairings->left_behind >= turn->engine->options.nccl_pairs) {
             make_room(turn, pairings);
             return;
         }
@@ -335,6 +335,27 @@ static void leave(fry_turn *turn, fry_pairing *pairing)
     fry_pairings_note(turn);
 }
 
+/* What a lost GPU may do for ever is over for nobody. The route goes on without it, and without a
+ * pair: another one would be of that GPU, too. */
+static void leave_behind(fry_turn *turn, fry_pairing *pairing)
+{
+    fry_route *route = pairing->route;
+    pairing->is_left_behind = true;
+    fry_pairings_of(turn->engine)->left_behind++;
+    if (route == NULL)
+        return;
+    want_no_more(fry_pairings_of(turn->engine), route);
+    route->pairing = NULL;
+    pairing->route = NULL;
+    go_without(turn, route, "a GPU is lost");
+}
+
+static bool is_to_be_left(const fry_pairing *pairing)
+{
+    return !pairing->is_left_behind && pairing->state == FRY_PAIRING_ENDED &&
+           pairing->is_ended_there && fry_launches_are_stuck(pairing);
+}
+
 void fry_pairing_failed(fry_turn *turn, const fry_transfer *transfer)
 {
     static const fry_fault fault = {
@@ -411,6 +432,8 @@ static size_t go_on(fry_turn *turn, fry_pairing *pairing)
         is_ready(turn, pairing);
     else if (pairing->state == FRY_PAIRING_ENDING && now == FRY_PAIR_ENDED)
         pairing->state = FRY_PAIRING_ENDED, say(turn, pairing, FRY_PAIR_HAS_ENDED);
+    else if (is_to_be_left(pairing))
+        leave_behind(turn, pairing);
     else
         return 0;
     return 1;

@@ -37,9 +37,10 @@ typedef struct fry_pairing_job {
 typedef struct fry_pairings {
     LIST_HEAD(, fry_pairing) all;
     TAILQ_HEAD(, fry_route) wanted;
-    uint32_t count; /* in `all` */
-    uint64_t uses;  /* lots that went */
-    bool has_news;  /* something in `all` has a next step */
+    uint32_t count;       /* in `all` */
+    uint32_t left_behind; /* of these, for ever: a lost GPU has something of them */
+    uint64_t uses;        /* lots that went */
+    bool has_news;        /* something in `all` has a next step */
 
     fry_pairing_job job;
     /* The role; read by the baton's holder too, once a job is done. */

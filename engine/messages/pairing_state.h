@@ -52,6 +52,7 @@ struct fry_pairing {
     bool is_put_off;     /* is_failing: another is made later */
     bool is_end_heard;   /* the other end's END: it is not told */
     bool is_ended_there; /* the other end has ended its pair, or is gone */
+    bool is_left_behind; /* a lost GPU has some of it: it stays, and takes nobody's place */
     uint64_t lots_over;  /* lots that went */
     uint64_t used_at;    /* the number of the engine's last such, of all pairings */
     fry_slot_wish wish;

@@ -114,6 +114,23 @@ static inline void close_members(member members[MEMBERS])
     close_some(members, MEMBERS);
 }
 
+/* What a lost device may touch stays. The last step of a process. */
+static inline void close_after_loss(member members[MEMBERS])
+{
+    for (int i = 0; i < MEMBERS; i++)
+        ferry_group_release(members[i].group);
+    bool is_over = true;
+    for (int i = 0; i < MEMBERS; i++) {
+        ferry_status status = ferry_engine_shutdown(engine_of(&members[i]), 200000000);
+        CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
+        is_over = is_over && status == FERRY_OK;
+        if (status == FERRY_OK)
+            ferry_engine_release(engine_of(&members[i]));
+    }
+    if (!is_over)
+        gpu_leave();
+}
+
 /* ---- bytes ---- */
 
 /*

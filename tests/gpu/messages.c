@@ -529,23 +529,6 @@ static void test_refused(void)
     close_members(members);
 }
 
-/* What a lost device may touch stays. The last step of a process. */
-static void close_after_loss(member members[MEMBERS])
-{
-    for (int i = 0; i < MEMBERS; i++)
-        ferry_group_release(members[i].group);
-    bool is_over = true;
-    for (int i = 0; i < MEMBERS; i++) {
-        ferry_status status = ferry_engine_shutdown(engine_of(&members[i]), 200000000);
-        CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
-        is_over = is_over && status == FERRY_OK;
-        if (status == FERRY_OK)
-            ferry_engine_release(engine_of(&members[i]));
-    }
-    if (!is_over)
-        gpu_leave();
-}
-
 static void count_copies(void *arg, const char *text, size_t bytes)
 {
     static const char issued[] = "\"kind\":\"copy\",\"state\":\"issued\"";

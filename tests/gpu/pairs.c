@@ -12,8 +12,12 @@
  *   fail, their memory is quiet, and messages after them go.
  * - other: spans on another GPU than the first message's.
  * - storm: all of it at random. shut: and one of the members leaves.
+ * - lost: a GPU is lost while messages go: all end, and the engines do.
  */
 #include "tests/gpu/nccl.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 static member members[MEMBERS];
 static bool has_pairs; /* messages go over NCCL here */
@@ -439,17 +443,77 @@ static void test_shut(void)
     }
 }
 
+/* ---- lost ---- */
+
+/* What the lost device may touch stays: in a process of its own. */
+static void lose(int gpu)
+{
+    enum { MANY = 60 };
+    ferry_buffer *from[MANY], *into[MANY];
+    ferry_future *sends[MANY], *receives[MANY];
+    int failed = 0;
+    gpu_watch("messages of a GPU that is lost", 100);
+    open_pairs();
+    pass(0, MIB, FERRY_MEMORY_DEFAULT, FERRY_MEMORY_DEFAULT, 1);
+    for (int i = 0; i < MANY; i++) {
+        from[i] = gpu_buffer(gpu_of(i % 2), MIB, FERRY_MEMORY_DEFAULT);
+        into[i] = gpu_buffer(gpu_of(1 - i % 2), MIB, FERRY_MEMORY_DEFAULT);
+        write_to(&members[i % 2], ferry_buffer_span(from[i]), (uint64_t)i);
+    }
+    EMU(emu_hold)();
+    for (int i = 0; i < MANY; i++) {
+        sends[i] = ferry_send(members[i % 2].group, (ferry_peer)(1 - i % 2), (ferry_tag)i,
+                              ferry_buffer_span(from[i]), NULL);
+        receives[i] = ferry_recv(members[1 - i % 2].group, (ferry_peer)(i % 2), (ferry_tag)i,
+                                 ferry_buffer_span(into[i]), NULL);
+    }
+    CHECK_STATUS(gpu_end(ferry_future_issued(receives[0])), FERRY_OK); /* a lot stands there */
+    CHECK(EMU(emu_lose_device)(gpu, CUDA_ERROR_ECC_UNCORRECTABLE) == CUDA_SUCCESS);
+    EMU(emu_release)();
+    for (int i = 0; i < MANY; i++) {
+        failed += ferry_future_wait(sends[i], -1) != FERRY_OK;
+        failed += ferry_future_wait(receives[i], -1) != FERRY_OK;
+        CHECK((ferry_future_error(sends[i]) == NULL) == (ferry_future_poll(sends[i]) == FERRY_OK));
+        ferry_future_release(sends[i]);
+        ferry_future_release(receives[i]);
+        ferry_buffer_release(from[i]);
+        ferry_buffer_release(into[i]);
+    }
+    CHECK(failed != 0);
+    close_after_loss(members);
+}
+
+/* The one of the member that leads, and the other's. */
+static void test_lost(void)
+{
+    for (char gpu[] = "0"; has_pairs && EMU(emu_lose_device) != NULL && gpu[0] < '2'; gpu[0]++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            (void)execl("/proc/self/exe", "pairs", "lose", gpu, (char *)NULL);
+            _exit(127);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {
-        {"sizes", test_sizes},     {"many", test_many},       {"together", test_together},
-        {"landing", test_landing}, {"grouped", test_grouped}, {"cut", test_cut},
-        {"other", test_other},     {"storm", test_storm},     {"shut", test_shut}};
+    static const named_test tests[] = {{"sizes", test_sizes},       {"many", test_many},
+                                       {"together", test_together}, {"landing", test_landing},
+                                       {"grouped", test_grouped},   {"cut", test_cut},
+                                       {"other", test_other},       {"storm", test_storm},
+                                       {"shut", test_shut},         {"lost", test_lost}};
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
     if (count < 2)
         (void)printf("not over NCCL: there is one GPU\n");
     has_pairs = count > 1 && nccl_is_here();
+    if (argc == 3 && strcmp(argv[1], "lose") == 0) {
+        lose(atoi(argv[2]));
+        return 0;
+    }
     run_named(argc, argv, tests, sizeof tests / sizeof *tests);
     return 0;
 }
