@@ -127,11 +127,11 @@ static bool is_of(const fry_pairing *pairing, const ferry_group *group)
     return pairing->route == NULL || pairing->route->group == group;
 }
 
-/* Whether nothing of it is on the GPU, and nothing will be before the resume. */
+/* Whether nothing of it is on a GPU that lives, and nothing will be before the resume. */
 static bool is_quiet(const fry_pairing *pairing)
 {
     if (pairing->state == FRY_PAIRING_ENDED)
-        return fry_launches_are_over(pairing);
+        return pairing->is_left_behind || fry_launches_are_over(pairing);
     return pairing->state == FRY_PAIRING_OPEN ||
            (fry_pairing_is_open(pairing) && fry_pairing_is_idle(pairing));
 }

@@ -480,6 +480,8 @@ static void lose(int gpu)
         ferry_buffer_release(into[i]);
     }
     CHECK(failed != 0);
+    for (int i = 0; i < MEMBERS; i++) /* a lost GPU has nothing that a pause would wait for */
+        CHECK_STATUS(gpu_end(ferry_group_nccl_pause(members[i].group, 0)), FERRY_OK);
     close_after_loss(members);
 }
 
