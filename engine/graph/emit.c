@@ -61,7 +61,7 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .device = has_lane ? stream->device->index : NONE,
         .stream = has_lane ? stream->index : NONE,
         .what = (uint8_t)what,
-        .way = status == FERRY_OK && kind->way != NULL ? kind->way(node) : 0,
+        .way = status == FERRY_OK ? node->way : 0,
         .kind = fry_node_shown_kind(node),
         .thread = context->number,
     };

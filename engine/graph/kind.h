@@ -124,9 +124,6 @@ typedef struct fry_op_kind {
     /* How many bytes it moves, for records; sets *flow_p if it has two ends. Any thread that has
      * the node, also beside the baton's holder, so it reads what submitting has set. NULL: none. */
     uint64_t (*moved_bytes)(const fry_node *node, uint64_t *flow_p);
-    /* How the bytes of what is being resolved went, for its record: ferry_gpu_way, 0: it failed, or
-     * there is one way alone. Whoever resolves it. NULL: one way alone. */
-    uint8_t (*way)(const fry_node *node);
     /* Sets the fields of the view that differ from the preset. With the baton. NULL: none. */
     void (*describe)(const ferry_engine *engine, const fry_node *node, fry_kind_view *view);
 } fry_op_kind;

@@ -263,7 +263,7 @@ struct fry_node {
     uint16_t unconfirmed; /* predecessors overtaken on the device, and not resolved: status edges */
     int16_t refusal;      /* status with which it fails as it enters; a call: its function's */
     uint8_t device_waits : 4; /* edges ON_DEVICE from other streams: less than FRY_STREAM_WAITS */
-    uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone, else 0 */
+    uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone; else 0 */
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
                                  source, then its destination are its first two uses */
     int8_t priority;          /* ferry_priority */

@@ -63,6 +63,8 @@ static bool has_parked_lanes(const fry_lane *main)
     return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
 }
 
+_Static_assert(FRY_STREAM_WAITS <= 16, "fry_node.device_waits has four bits");
+
 /* See fry_lane_define. */
 static bool can_define_behind(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {

@@ -516,11 +516,6 @@ static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
     fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
 }
 
-static uint8_t way(const fry_node *node)
-{
-    return node->way;
-}
-
 static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
 {
     const fry_message_op *message = &node->op.message;
@@ -559,7 +554,6 @@ const fry_op_kind fry_kind_send = {
     .stop = stop,
     .failed = failed,
     .moved_bytes = moved_bytes,
-    .way = way,
     .describe = describe_message,
 };
 
@@ -572,6 +566,5 @@ const fry_op_kind fry_kind_recv = {
     .stop = stop,
     .failed = failed,
     .moved_bytes = moved_bytes,
-    .way = way,
     .describe = describe_message,
 };

@@ -4,7 +4,8 @@
  * there were, and which of them have fired. What a process itself recorded last it looks up as of
  * any other event; else the page says it, and a stream that waits for it looks there now and then
  * until it has fired: the process that recorded it tells nobody. A recording whose process dies
- * never fires. The page stays with those who have it open when its maker destroys the event.
+ * never fires. The page stays with those who have it open when its maker destroys the event. Who
+ * opens it only when its maker is dead is refused, where an H200 opens it.
  */
 #include "tests/emu/driver.h"
 #include <stdlib.h>
