@@ -248,6 +248,8 @@ static void test_star(void)
     int pairs = around_count / 6 < PAIRS_MOST ? around_count / 6 : PAIRS_MOST;
     if (gpu_count < 2)
         return;
+    if (around_count > AROUND)
+        failing_allocator_fill_ends(&memory);
     gpu_watch("many around one", 300 + 3 * (unsigned)around_count);
     is_star = true;
     open_ranks(1 + around_count, (uint32_t)pairs);

@@ -9,12 +9,13 @@
 
 #define RUBBISH 0xa5
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* Of large memory only the ends: a member's tables are 28 MB of which a test touches little, and
- * shadow comes on top. Builds without a sanitizer run the same tests and fill all of it. */
-enum { end_bytes = 64 << 10 };
+/* A member's tables are 28 MB of which a test touches little, and shadow comes on top. Builds
+ * without a sanitizer run the same tests and fill all of it. */
+#define FILLS_ENDS true
 #else
-enum { end_bytes = INT32_MAX };
+#define FILLS_ENDS false
 #endif
+enum { END_BYTES = 64 << 10 };
 
 static bool must_fail(failing_allocator *fa)
 {
@@ -29,11 +30,11 @@ static bool must_fail(failing_allocator *fa)
     return true;
 }
 
-static void fill_with_rubbish(unsigned char *memory, size_t size_bytes)
+static void fill_with_rubbish(const failing_allocator *fa, unsigned char *memory, size_t size_bytes)
 {
-    if (size_bytes / 2 > end_bytes) {
-        memset(memory + size_bytes - end_bytes, RUBBISH, end_bytes);
-        size_bytes = end_bytes;
+    if (atomic_load(&fa->fills_ends) && size_bytes / 2 > END_BYTES) {
+        memset(memory + size_bytes - END_BYTES, RUBBISH, END_BYTES);
+        size_bytes = END_BYTES;
     }
     memset(memory, RUBBISH, size_bytes);
 }
@@ -52,7 +53,7 @@ static void *counted_alloc(void *arg, size_t size_bytes, size_t align_bytes)
         return NULL;
     if (memory == NULL)
         return NULL;
-    fill_with_rubbish(memory, size_bytes);
+    fill_with_rubbish(fa, memory, size_bytes);
     atomic_fetch_add(&fa->live_bytes, (int64_t)size_bytes);
     return memory;
 }
@@ -73,6 +74,7 @@ void failing_allocator_init(failing_allocator *fa)
     atomic_init(&fa->failures, 0);
     atomic_init(&fa->fail_at, 0);
     atomic_init(&fa->live_bytes, 0);
+    atomic_init(&fa->fills_ends, FILLS_ENDS);
 }
 
 ferry_allocator failing_allocator_interface(failing_allocator *fa)
@@ -84,6 +86,11 @@ void failing_allocator_arm(failing_allocator *fa, uint64_t nth, bool persistent)
 {
     uint64_t fail_at = nth == 0 ? 0 : (atomic_load(&fa->calls) + nth) * 2 + (persistent ? 1 : 0);
     atomic_store(&fa->fail_at, fail_at);
+}
+
+void failing_allocator_fill_ends(failing_allocator *fa)
+{
+    atomic_store(&fa->fills_ends, true);
 }
 
 int64_t failing_allocator_live_bytes(failing_allocator *fa)

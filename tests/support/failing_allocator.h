@@ -2,7 +2,8 @@
 /*
  * An allocator that counts what is alive and fails a call that the test names. Memory comes filled
  * with rubbish, so that what should have been zeroed and was not shows; large memory only at its
- * ends if a sanitizer is there (large_block.h: what becomes of large memory). Any thread.
+ * ends if a sanitizer is there, or the test says so (large_block.h: what becomes of large memory).
+ * Any thread.
  */
 #ifndef FERRY_TESTS_FAILING_ALLOCATOR_H
 #define FERRY_TESTS_FAILING_ALLOCATOR_H
@@ -17,6 +18,7 @@ typedef struct failing_allocator {
     _Atomic uint64_t
         fail_at; /* number of the call that fails, doubled, plus 1 if for ever; 0 none */
     _Atomic int64_t live_bytes;
+    _Atomic bool fills_ends; /* of large memory only the ends are filled */
 } failing_allocator;
 
 void failing_allocator_init(failing_allocator *fa);
@@ -29,6 +31,9 @@ ferry_allocator failing_allocator_interface(failing_allocator *fa);
  * after it. 0: none fails.
  */
 void failing_allocator_arm(failing_allocator *fa, uint64_t nth, bool persistent);
+
+/* For hundreds of engines in one process: what ferry does not touch takes no memory. */
+void failing_allocator_fill_ends(failing_allocator *fa);
 
 /* Bytes allocated and not freed, by the sizes given to free: a wrong size there leaves a
  * difference. */
