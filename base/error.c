@@ -20,7 +20,7 @@ static fry_error numbers[FRY_ERROR_NUMBERS] = {
     [0 ... FRY_ERROR_NUMBERS -
      1] = {.references = FRY_ERROR_UNCOUNTED,
            .public_ = {.status = FERRY_OK,
-                       .rank = -1,
+                       .rank = FERRY_RANK_NONE,
                        .domain = "user",
                        .message = "the user's function or promise reported a failure"}}};
 
@@ -86,7 +86,7 @@ static fry_error *error_of(const fry_memory *memory, const fry_fault *fault, fry
     fry_error *root = fry_error_retain(root_of(cause));
     error->public_ = (ferry_error){
         .status = fault->status,
-        .rank = fault->rank,
+        .rank = (ferry_rank)fault->rank, /* -1 becomes FERRY_RANK_NONE */
         .domain = fault->domain != NULL ? fault->domain : default_domain,
         .native_code = fault->native_code,
         .op = fault->op,
@@ -116,7 +116,7 @@ fry_fault fry_error_fault(const fry_error *error)
 {
     const ferry_error *from = &error->public_;
     fry_fault fault = {.status = from->status,
-                       .rank = from->rank,
+                       .rank = (int32_t)from->rank,
                        .op = from->op,
                        .native_code = from->native_code,
                        .domain = strcmp(from->domain, default_domain) != 0 ? from->domain : NULL};

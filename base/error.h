@@ -25,7 +25,10 @@ typedef struct fry_error {
 /* Initialises a static error with a status and a sentence. */
 #define FRY_ERROR_STATIC(status_, text_)                                                           \
     {                                                                                              \
-        .public_ = {.status = (status_), .rank = -1, .domain = "ferry", .message = (text_)},       \
+        .public_ = {.status = (status_),                                                           \
+                    .rank = FERRY_RANK_NONE,                                                       \
+                    .domain = "ferry",                                                             \
+                    .message = (text_)},                                                           \
         .references = FRY_ERROR_UNCOUNTED,                                                         \
     }
 

@@ -9,3 +9,8 @@ const char *ferry_version(void)
     return FRY_TEXT(FERRY_VERSION_MAJOR) "." FRY_TEXT(FERRY_VERSION_MINOR) "." FRY_TEXT(
         FERRY_VERSION_PATCH);
 }
+
+int ferry_version_number(void)
+{
+    return FERRY_VERSION_NUMBER;
+}

@@ -99,9 +99,8 @@ void bench_engine_close(ferry_engine *engine)
 
 ferry_device *bench_device(ferry_engine *engine, const char *name)
 {
-    ferry_device *device = ferry_device_find(engine, name);
-    if (device == NULL)
-        bench_fail("no device %s", name);
+    ferry_device *device = NULL;
+    bench_check(ferry_device_open(engine, name, NULL, &device, NULL), name);
     return device;
 }
 

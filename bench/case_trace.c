@@ -23,10 +23,12 @@ static double points_per_node(void)
     /* Room for what this thread, the loop and two more could have recorded. */
     size_t capacity = 4 * (size_t)RECORDS;
     ferry_trace_record *records = bench_alloc(capacity * sizeof *records);
-    size_t before = ferry_engine_flight_records(engine, records, capacity);
+    size_t before =
+        ferry_engine_flight_records(engine, records, sizeof(ferry_trace_record), capacity);
     (void)bench_chain_ns(engine, NODES, false);
     bench_finish(ferry_engine_drain(engine));
-    size_t after = ferry_engine_flight_records(engine, records, capacity);
+    size_t after =
+        ferry_engine_flight_records(engine, records, sizeof(ferry_trace_record), capacity);
     free(records);
     bench_engine_close(engine);
     if (after - before < NODES || after - before >= RECORDS)

@@ -18,7 +18,7 @@
 typedef struct member {
     ferry_engine *engine;
     ferry_group *group;
-    ferry_peer other; /* of two */
+    ferry_rank other; /* of two */
 } member;
 
 /* ---- what it does when told ---- */
@@ -162,7 +162,8 @@ static void join(member *member, int argc, char **argv)
     options.store = pair_text(argc, argv, "store");
     options.job = "bench";
     options.size = (uint32_t)pair_number(argc, argv, "size", 2);
-    options.rank = (int32_t)pair_number(argc, argv, "rank", 0);
+    options.rank = (ferry_rank)pair_number(argc, argv, "rank", 0);
+    options.has_rank = true;
     options.device_count = 1;
     options.window_messages = (uint32_t)pair_number(argc, argv, "window", 1024);
     options.deadline_ns = bench_now_ns() + JOIN_LIMIT_NS;

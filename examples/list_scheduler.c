@@ -92,7 +92,8 @@ static ferry_future *submit(ferry_engine *engine, size_t index, ferry_buffer *so
 static int most_in_flight(ferry_engine *engine)
 {
     static ferry_trace_record records[RECORDS];
-    size_t count = ferry_engine_flight_records(engine, records, RECORDS);
+    size_t count =
+        ferry_engine_flight_records(engine, records, sizeof(ferry_trace_record), RECORDS);
     int copies = 0, calls = 0, most = 0;
     for (const ferry_trace_record *record = records; record < records + count; record++) {
         int *under_way = record->kind == FERRY_OP_COPY ? &copies : &calls;

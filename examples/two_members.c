@@ -116,7 +116,8 @@ static int member(const char *store, int32_t rank)
     options.store = store;
     options.job = "two-members";
     options.size = 2;
-    options.rank = rank;
+    options.rank = (ferry_rank)rank;
+    options.has_rank = true;
     is_well = is_well && wait_for(ferry_group_join(engine, &options, &group), "joining") &&
               wait_for(submit(engine, group, blocks), "passing blocks");
     if (is_well && rank == 0 && wrong_numbers(blocks) != 0)

@@ -43,7 +43,7 @@ static fry_error *own_error(const ferry_future *future, const fry_memory *memory
     fry_fault fault = {.status = status, .rank = -1, .op = future->id, .label = label};
     if (cause == NULL)
         return fry_error_create(memory, &fault, NULL, NULL);
-    fault.rank = cause->public_.rank; /* where it began */
+    fault.rank = (int32_t)cause->public_.rank; /* where it began */
     return fry_error_create(memory, &fault, cause, "%s: %s", ferry_status_text(status),
                             cause->public_.message);
 }

@@ -119,10 +119,11 @@ typedef struct fry_device_ops {
 
     /*
      * Allocates memory, aligned to 64 bytes at least. Any thread, may block. FERRY_OK,
-     * FERRY_E_NO_MEMORY, FERRY_E_UNSUPPORTED (no memory of that kind here), FERRY_E_DEVICE.
+     * FERRY_E_NO_MEMORY, FERRY_E_UNSUPPORTED (no memory of that kind here), FERRY_E_DEVICE. The
+     * fault says what a driver answered, if one was asked and refused; otherwise it is left alone.
      */
     ferry_status (*memory_alloc)(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                 void **memory_p);
+                                 void **memory_p, fry_fault *fault);
     /* Frees memory that is quiet. Never blocks for the device's other work. */
     void (*memory_free)(fry_device *device, void *memory, size_t size_bytes, fry_memory_kind kind);
 

@@ -17,9 +17,9 @@ ferry_future *demo_ferry_move(demo_plan *plan, const demo_step *step,
 {
     const demo_part *part = &plan->part;
     if (step->kind == DEMO_STEP_SEND)
-        return ferry_send(part->group, (ferry_peer)part->rank + 1, DEMO_TAG, step->in, options);
+        return ferry_send(part->group, (ferry_rank)part->rank + 1, DEMO_TAG, step->in, options);
     if (step->kind == DEMO_STEP_RECV)
-        return ferry_recv(part->group, (ferry_peer)part->rank - 1, DEMO_TAG, step->out, options);
+        return ferry_recv(part->group, (ferry_rank)part->rank - 1, DEMO_TAG, step->out, options);
     return ferry_copy(plan->engine, step->out, step->in, options);
 }
 

@@ -54,7 +54,8 @@ int demo_part_join(demo_part *part, ferry_engine *engine)
     options.store = part->store;
     options.job = "demo";
     options.size = (uint32_t)part->count;
-    options.rank = (int32_t)part->rank;
+    options.rank = (ferry_rank)part->rank;
+    options.has_rank = true;
     options.deadline_ns = now_ns() + JOIN_NS;
     return finish(ferry_group_join(engine, &options, &part->group), "joining the other processes");
 }
@@ -74,7 +75,7 @@ int demo_part_share_rows(const demo_part *part, size_t *rows_p)
         return finish(ferry_group_set(part->group, "rows", rows_p, sizeof(*rows_p), 0),
                       "telling how many rows there are");
     ferry_future *future = ferry_group_get(part->group, "rows", 0);
-    ferry_value value = {0};
+    ferry_value value = FERRY_VALUE_INIT;
     (void)ferry_future_wait(future, -1);
     int result = demo_ferry_check(future, "hearing how many rows there are");
     if (!result && ferry_future_value(future, &value) == FERRY_OK &&

@@ -22,7 +22,8 @@ static json_t *gather_backends(void)
 {
     json_t *backends = json_array();
     for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info backend = ferry_backend_at(i);
+        ferry_backend_info backend = FERRY_BACKEND_INFO_INIT;
+        (void)ferry_backend_at(i, &backend);
         json_array_append_new(backends,
                               json_pack("{s:s, s:b, s:o, s:i}", "name", backend.name, "is_here",
                                         backend.is_here, "reason", json_text(backend.reason),
@@ -96,7 +97,8 @@ static json_t *open_gpus(ferry_engine *engine)
 {
     json_t *failures = json_array();
     for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info backend = ferry_backend_at(i);
+        ferry_backend_info backend = FERRY_BACKEND_INFO_INIT;
+        (void)ferry_backend_at(i, &backend);
         for (uint32_t k = 0; k < backend.device_count; k++) {
             char name[64];
             ferry_device *device;
@@ -159,7 +161,8 @@ static json_t *gather_environment(void)
 {
     json_t *variables = json_array();
     for (size_t i = 0; i < ferry_variable_count(); i++) {
-        ferry_variable_info variable = ferry_variable_at(i);
+        ferry_variable_info variable = FERRY_VARIABLE_INFO_INIT;
+        (void)ferry_variable_at(i, &variable);
         json_t *value = variable.value ? json_text(variable.value) : json_null();
         json_array_append_new(variables, json_pack("{s:s, s:o, s:s}", "name", variable.name,
                                                    "value", value, "text", variable.text));

@@ -184,7 +184,8 @@ static int join(perf_end *end)
         return result;
     group.job = options->job;
     group.size = 2;
-    group.rank = end->rank;
+    group.rank = (ferry_rank)end->rank;
+    group.has_rank = true;
     group.device_count = 1;
     group.network = options->network;
     group.lease_ns = (int64_t)(options->lease_s * SECOND_NS);

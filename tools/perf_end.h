@@ -28,7 +28,7 @@ typedef struct perf_area {
 typedef struct perf_end {
     const perf_options *options;
     int rank;
-    ferry_peer other;
+    ferry_rank other;
     ferry_engine *engine;
     ferry_device *device; /* the host's */
     ferry_device *place;  /* the one of the areas; of the options, then of the steps */

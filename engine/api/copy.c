@@ -23,7 +23,7 @@ check_copy(ferry_engine *engine, const ferry_span *dst, const ferry_span *src)
         return fry_refuse(engine, FRY_REFUSED_COPY_SIZES);
     if (fry_unlikely(dst->size_bytes == 0))
         return FRY_TAKEN;
-    fry_refusal why = fry_span_check_open(engine, dst);
+    fry_refusal why = fry_span_check_written(engine, dst);
     if (fry_likely(why == FRY_TAKEN))
         why = fry_span_check_open(engine, src);
     if (fry_unlikely(why != FRY_TAKEN))
@@ -117,6 +117,8 @@ fry_refusal fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst
     if (why == FRY_TAKEN &&
         (fry_buffer_is_barred(dst->first.buffer) || fry_buffer_is_barred(src->first.buffer)))
         why = fry_refused_barred(engine);
+    if (why == FRY_TAKEN && dst->first.buffer->is_source)
+        why = fry_refuse(engine, FRY_REFUSED_SPAN_SOURCE);
     if (why != FRY_TAKEN)
         return why;
     if (!fry_buffers_can_copy(dst->first.buffer, src->first.buffer))

@@ -225,6 +225,13 @@ static ferry_status open_from_module(ferry_engine *engine, const char *name, siz
 
 /* ---- finding ---- */
 
+/* Why a name of no module's backend names nothing. */
+static const char *unknown(const char *name)
+{
+    return strncmp(name, "host:", 5) == 0 ? "the engine has fewer host devices (host_devices)"
+                                          : "ferry has no backend of that name";
+}
+
 /* options NULL: those of an open device, or else defaults. */
 static ferry_status device_get(ferry_engine *engine, const char *name,
                                const ferry_device_options *options, ferry_device **device_p,
@@ -238,12 +245,7 @@ static ferry_status device_get(ferry_engine *engine, const char *name,
     if (complaint != NULL)
         return refuse(why, FERRY_E_INVALID, complaint);
     if (index == BACKENDS_MAX)
-        return refuse(why, FERRY_E_NOT_FOUND,
-                      strncmp(name, "host:", 5) == 0
-                          ? "the engine has fewer host devices (host_devices)"
-                          : "ferry has no backend of that name");
-    if (fry_is_in_callback(engine))
-        return refuse(why, FERRY_E_DEADLOCK, "no device is opened in a callback");
+        return refuse(why, FERRY_E_NOT_FOUND, unknown(name));
     static const ferry_device_options defaults = FERRY_DEVICE_OPTIONS_INIT;
     (void)pthread_mutex_lock(&engine->opening);
     ferry_status status =
@@ -252,17 +254,25 @@ static ferry_status device_get(ferry_engine *engine, const char *name,
     return status;
 }
 
+static const char *absence(const char *name)
+{
+    const char *complaint = name_complaint(name);
+    if (complaint != NULL)
+        return complaint;
+    if (backend_of(name) != BACKENDS_MAX)
+        return "it is not open: ferry_device_open";
+    return unknown(name);
+}
+
 ferry_device *ferry_device_find(ferry_engine *engine, const char *name)
 {
     if (fry_engine_check(engine) != FERRY_OK || name == NULL)
         return NULL;
-    ferry_device *device;
-    refusal why;
-    if (device_get(engine, name, NULL, &device, &why) == FERRY_OK)
-        return device;
-    fry_log_line(&engine->log, FERRY_LOG_WARNING, "there is no device \"%.64s\": %s", name,
-                 why.text);
-    return NULL;
+    ferry_device *device = find_open(engine, name);
+    if (device == NULL)
+        fry_log_line(&engine->log, FERRY_LOG_WARNING, "there is no device \"%.64s\": %s", name,
+                     absence(name));
+    return device;
 }
 
 ferry_status ferry_device_open(ferry_engine *engine, const char *name,

@@ -15,6 +15,11 @@
 
 #define STORE_BYTES_MAX 4096
 #define TEXT_BYTES_MAX 4096
+#define LEASE_DEFAULT_NS ((int64_t)5000000000)
+#define WINDOW_MESSAGES_DEFAULT 1024
+#define WINDOW_BYTES_DEFAULT ((size_t)4 << 20)
+#define UNEXPECTED_DEFAULT 65536
+#define REGISTRATION_DEFAULT_BYTES ((size_t)4 << 30)
 
 /* Makes an errand with room for so many bytes, and its promise; NULL: *why_p says why. */
 static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_t room_bytes,
@@ -53,22 +58,32 @@ static bool is_text(const char *text, size_t bytes_max)
     return text == NULL || strnlen(text, bytes_max + 1) <= bytes_max;
 }
 
-/* A zero field means its default. A rank has none: 0 is a rank, and FERRY_RANK_ANY says any. */
+/* A zero field means its default. */
 static void fill_defaults(ferry_group_options *options)
 {
-    static const ferry_group_options defaults = FERRY_GROUP_OPTIONS_INIT;
     if (options->size_min == 0)
         options->size_min = 1;
     if (options->lease_ns == 0)
-        options->lease_ns = defaults.lease_ns;
+        options->lease_ns = LEASE_DEFAULT_NS;
     if (options->window_messages == 0)
-        options->window_messages = defaults.window_messages;
+        options->window_messages = WINDOW_MESSAGES_DEFAULT;
     if (options->window_bytes == 0)
-        options->window_bytes = defaults.window_bytes;
+        options->window_bytes = WINDOW_BYTES_DEFAULT;
     if (options->unexpected_max == 0)
-        options->unexpected_max = defaults.unexpected_max;
+        options->unexpected_max = UNEXPECTED_DEFAULT;
     if (options->registration_cache_bytes == 0)
-        options->registration_cache_bytes = defaults.registration_cache_bytes;
+        options->registration_cache_bytes = REGISTRATION_DEFAULT_BYTES;
+}
+
+static fry_refusal check_rank(const ferry_group_options *options)
+{
+    if (options->reserved[0] != 0 || options->reserved[1] != 0 || options->reserved[2] != 0)
+        return FRY_REFUSED_JOIN_RESERVED;
+    if (!options->has_rank)
+        return options->rank == 0 ? FRY_TAKEN : FRY_REFUSED_JOIN_RANK_UNSAID;
+    if (options->size == 0)
+        return FRY_REFUSED_JOIN_RANK_OF_ANY;
+    return options->rank < options->size ? FRY_TAKEN : FRY_REFUSED_JOIN_RANK;
 }
 
 static fry_refusal check_meeting(const ferry_group_options *options)
@@ -86,12 +101,7 @@ static fry_refusal check_meeting(const ferry_group_options *options)
         return FRY_REFUSED_JOIN_SIZE_MAX;
     if (options->size == 0 && options->deadline_ns == 0)
         return FRY_REFUSED_JOIN_SIZE_DEADLINE;
-    if (options->rank < FERRY_RANK_ANY || options->rank >= FERRY_GROUP_SIZE_MAX ||
-        (options->size != 0 && options->rank >= (int64_t)options->size))
-        return FRY_REFUSED_JOIN_RANK;
-    if (options->size == 0 && options->rank != FERRY_RANK_ANY)
-        return FRY_REFUSED_JOIN_RANK_OF_ANY;
-    return FRY_TAKEN;
+    return check_rank(options);
 }
 
 static bool are_texts(const ferry_group_options *options)
@@ -369,17 +379,17 @@ ferry_future *ferry_group_nccl_resume(ferry_group *group)
 
 /* ---- reading what is known; any thread ---- */
 
-int32_t ferry_group_rank(const ferry_group *group)
+ferry_rank ferry_group_rank(const ferry_group *group)
 {
     if (group == NULL || fry_engine_check(group->engine) != FERRY_OK ||
         fry_membership_takes(group) == FERRY_E_INVALID || group->routes == NULL)
-        return FERRY_RANK_ANY;
-    return group->rank;
+        return FERRY_RANK_NONE;
+    return (ferry_rank)group->rank;
 }
 
 uint32_t ferry_group_size(const ferry_group *group)
 {
-    return ferry_group_rank(group) != FERRY_RANK_ANY ? group->size : 0;
+    return ferry_group_rank(group) != FERRY_RANK_NONE ? group->size : 0;
 }
 
 uint64_t ferry_group_stop_step(const ferry_group *group)
@@ -395,12 +405,12 @@ static ferry_status check_asked(const ferry_group *group, const void *to)
     if (group == NULL || to == NULL)
         return FERRY_E_INVALID;
     ferry_status status = fry_engine_check(group->engine);
-    if (status == FERRY_OK && ferry_group_rank(group) == FERRY_RANK_ANY)
+    if (status == FERRY_OK && ferry_group_rank(group) == FERRY_RANK_NONE)
         status = FERRY_E_NOT_FOUND;
     return status;
 }
 
-ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry_member_info *info)
+ferry_status ferry_group_member(const ferry_group *group, ferry_rank rank, ferry_member_info *info)
 {
     ferry_status status = check_asked(group, info);
     if (status != FERRY_OK)
@@ -418,7 +428,7 @@ ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry
     return fry_struct_hand_out(info, &found, sizeof found);
 }
 
-ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry_peer *rank_p,
+ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry_rank *rank_p,
                                 uint32_t *index_p)
 {
     ferry_status status = check_asked(group, rank_p);
@@ -437,20 +447,4 @@ ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry
     }
     (void)pthread_mutex_unlock(lock);
     return status;
-}
-
-ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
-{
-    if (future == NULL || value == NULL)
-        return FERRY_E_INVALID;
-    if (future->owner == NULL || fry_future_is_static(future) || !fry_future_is_resolved(future) ||
-        fry_future_status(future) != FERRY_OK)
-        return FERRY_E_NOT_FOUND;
-    const fry_node *node = (const fry_node *)future;
-    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value : NULL;
-    if (kept == NULL)
-        return FERRY_E_NOT_FOUND;
-    *value = (ferry_value){
-        .data = kept->bytes, .size_bytes = kept->size_bytes, .version = kept->version};
-    return FERRY_OK;
 }

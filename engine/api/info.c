@@ -66,23 +66,35 @@ static ferry_backend_info find_backend(const char *name)
     return info;
 }
 
-ferry_backend_info ferry_backend_at(size_t index)
+ferry_status ferry_backend_at(size_t index, ferry_backend_info *info)
 {
     const ferry_backend_info backends[] = {
-        {"host", true, "devices in the memory of this process, copied by worker threads", 0},
-        {"cuda", false, NULL, 0},
-        {"nccl", false, NULL, 0},
-        {"ucx", false, NULL, 0},
-        {"libev", true, "engines can be attached to the user's libev loop", 0},
-        {"nvtx", fry_nvtx_is_built,
-         fry_nvtx_is_built ? "operations are NVTX ranges if a tool is injected"
-                           : "nvtx3/nvToolsExt.h was not found when ferry was built",
-         0},
+        {.name = "host",
+         .is_here = true,
+         .reason = "devices in the memory of this process, copied by worker threads"},
+        {.name = "cuda"},
+        {.name = "nccl"},
+        {.name = "ucx"},
+        {.name = "libev",
+         .is_here = true,
+         .reason = "engines can be attached to the user's libev loop"},
+        {.name = "nvtx",
+         .is_here = fry_nvtx_is_built,
+         .reason = fry_nvtx_is_built ? "operations are NVTX ranges if a tool is injected"
+                                     : "nvtx3/nvToolsExt.h was not found when ferry was built"},
     };
     _Static_assert(sizeof backends / sizeof backends[0] == 6, "ferry_backend_count");
+    static const ferry_backend_info none = {.struct_size = sizeof none};
+    ferry_status status =
+        info != NULL ? fry_struct_hand_out(info, &none, sizeof none) : FERRY_E_INVALID;
+    if (status != FERRY_OK)
+        return status;
     if (index >= 6)
-        return (ferry_backend_info){0};
-    return backends[index].reason != NULL ? backends[index] : find_backend(backends[index].name);
+        return FERRY_E_NOT_FOUND;
+    ferry_backend_info found = backends[index];
+    if (found.reason == NULL)
+        found = find_backend(found.name);
+    return fry_struct_hand_out(info, &found, sizeof found);
 }
 
 /* ---- devices ---- */
@@ -177,12 +189,18 @@ size_t ferry_variable_count(void)
     return FRY_ENVIRONMENT_COUNT;
 }
 
-ferry_variable_info ferry_variable_at(size_t index)
+ferry_status ferry_variable_at(size_t index, ferry_variable_info *info)
 {
+    ferry_variable_info found = {.struct_size = sizeof found};
+    ferry_status status =
+        info != NULL ? fry_struct_hand_out(info, &found, sizeof found) : FERRY_E_INVALID;
+    if (status != FERRY_OK)
+        return status;
     if (index >= FRY_ENVIRONMENT_COUNT)
-        return (ferry_variable_info){0};
+        return FERRY_E_NOT_FOUND;
     fry_environment_variable variable = (fry_environment_variable)index;
-    return (ferry_variable_info){.name = fry_environment_name(variable),
-                                 .text = fry_environment_text(variable),
-                                 .value = fry_environment(variable)};
+    found.name = fry_environment_name(variable);
+    found.text = fry_environment_text(variable);
+    found.value = fry_environment(variable);
+    return fry_struct_hand_out(info, &found, sizeof found);
 }

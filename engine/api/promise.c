@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/graph/promise.h"
 
+#include "base/options.h"
 #include "engine/engine.h"
 #include "engine/graph/node.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
+
+#define VALUE_BYTES_MAX 65536
 
 static ferry_future *future_of(ferry_promise *promise)
 {
@@ -32,6 +35,19 @@ ferry_future *ferry_promise_future(ferry_promise *promise)
                             : fry_refusal_future(engine, why);
 }
 
+/* It has been resolved, or is about to be: what the caller is told. */
+static ferry_status was_resolved(const ferry_future *future)
+{
+    if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
+        int32_t ended = fry_load_relaxed(&future->status);
+        if (ended == FERRY_E_CANCELLED || ended == FERRY_E_SHUTDOWN || ended == FERRY_E_DEADLINE)
+            return (ferry_status)ended;
+    }
+    fry_log_line(&fry_engine_of(future)->log, FERRY_LOG_WARNING, "promise %llu was resolved twice",
+                 (unsigned long long)future->id);
+    return FERRY_E_INVALID;
+}
+
 ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, const char *message)
 {
     if (promise == NULL)
@@ -48,18 +64,59 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
             ferry_status_name(status));
         return FERRY_E_INVALID;
     }
-    if (fry_promise_end(promise, status, "user", message) == FERRY_OK) {
-        fry_late_call_ends(engine);
-        return FERRY_OK;
+    if (fry_promise_end(promise, status, "user", message) != FERRY_OK)
+        return was_resolved(future);
+    fry_late_call_ends(engine);
+    return FERRY_OK;
+}
+
+ferry_status ferry_promise_resolve_value(ferry_promise *promise, const void *data,
+                                         size_t size_bytes)
+{
+    if (promise == NULL || (data == NULL && size_bytes != 0))
+        return FERRY_E_INVALID;
+    ferry_future *future = future_of(promise);
+    ferry_engine *engine = fry_engine_of(future);
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (size_bytes > VALUE_BYTES_MAX) {
+        fry_log_line(
+            &engine->log, FERRY_LOG_WARNING,
+            "resolving a promise with a value of %zu bytes is refused: it has 65536 at most",
+            size_bytes);
+        return FERRY_E_INVALID;
     }
-    if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
-        int32_t ended = fry_load_relaxed(&future->status);
-        if (ended == FERRY_E_CANCELLED || ended == FERRY_E_SHUTDOWN || ended == FERRY_E_DEADLINE)
-            return (ferry_status)ended;
+    if (fry_future_is_resolved(future))
+        return was_resolved(future);
+    fry_value *value = fry_value_make(engine, data, size_bytes, 0);
+    if (value == NULL)
+        return FERRY_E_NO_MEMORY;
+    if (fry_promise_end_with(promise, FERRY_OK, NULL, value) != FERRY_OK) {
+        fry_value_free(engine, value);
+        return was_resolved(future);
     }
-    fry_log_line(&engine->log, FERRY_LOG_WARNING, "promise %llu was resolved twice",
-                 (unsigned long long)future->id);
-    return FERRY_E_INVALID;
+    fry_late_call_ends(engine);
+    return FERRY_OK;
+}
+
+ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
+{
+    static const ferry_value none = {.struct_size = sizeof none};
+    if (future == NULL || value == NULL)
+        return FERRY_E_INVALID;
+    if (fry_struct_hand_out(value, &none, sizeof none) != FERRY_OK)
+        return FERRY_E_INVALID;
+    if (future->owner == NULL || fry_future_is_static(future) || !fry_future_is_resolved(future) ||
+        fry_future_status(future) != FERRY_OK)
+        return FERRY_E_NOT_FOUND;
+    const fry_node *node = fry_node_of(future);
+    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value : NULL;
+    if (kept == NULL)
+        return FERRY_E_NOT_FOUND;
+    ferry_value found = {
+        .data = kept->bytes, .size_bytes = kept->size_bytes, .version = kept->version};
+    return fry_struct_hand_out(value, &found, sizeof found);
 }
 
 void ferry_promise_release(ferry_promise *promise)

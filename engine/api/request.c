@@ -140,11 +140,12 @@ static fry_refusal add_accesses(const fry_request *request, fry_node *node)
         const ferry_access *access = &request->options.accesses[i];
         if (access->span.size_bytes == 0)
             continue;
-        why = fry_span_check_open(engine, &access->span);
-        if (why != FRY_TAKEN)
-            return why;
         if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
             return fry_refuse(engine, FRY_REFUSED_ACCESS_MODE);
+        why = access->mode == FERRY_READ ? fry_span_check_open(engine, &access->span)
+                                         : fry_span_check_written(engine, &access->span);
+        if (why != FRY_TAKEN)
+            return why;
         fry_rows row = fry_row_of(access->span);
         why = fry_node_add_use(engine, request->context, node, &row, access->mode);
     }

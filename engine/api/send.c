@@ -19,11 +19,12 @@
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 
-static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
+static fry_refusal check_span(ferry_engine *engine, ferry_op_kind kind, const ferry_span *span)
 {
     if (span->size_bytes == 0)
         return FRY_TAKEN;
-    fry_refusal why = fry_span_check_open(engine, span);
+    fry_refusal why = kind == FERRY_OP_RECV ? fry_span_check_written(engine, span)
+                                            : fry_span_check_open(engine, span);
     const ferry_device *device = why == FRY_TAKEN ? span->buffer->device : NULL;
     if (device != NULL && device->host_lane == NULL &&
         device->device->ops->memory_is_pinned == NULL)
@@ -31,8 +32,8 @@ static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
     return why;
 }
 
-static fry_refusal check(ferry_engine *engine, const ferry_group *group, ferry_peer peer,
-                         const ferry_span *span)
+static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_group *group,
+                         ferry_rank peer, const ferry_span *span)
 {
     if (group == NULL)
         return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
@@ -45,7 +46,7 @@ static fry_refusal check(ferry_engine *engine, const ferry_group *group, ferry_p
         return why;
     if (peer >= group->size)
         return fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
-    return check_span(engine, span);
+    return check_span(engine, kind, span);
 }
 
 static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
@@ -99,10 +100,10 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
 }
 
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
-                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              ferry_rank peer, ferry_tag tag, const ferry_span *span,
                               fry_refusal *why_p)
 {
-    fry_refusal why = check(request->engine, group, peer, span);
+    fry_refusal why = check(request->engine, kind, group, peer, span);
     fry_route *route = NULL;
     if (why == FRY_TAKEN) {
         route = &group->routes[peer];
@@ -121,22 +122,24 @@ fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_gr
     return NULL;
 }
 
-static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *span)
+static inline bool is_plain_span(const ferry_engine *engine, ferry_op_kind kind,
+                                 const ferry_span *span)
 {
     const ferry_buffer *buffer = span->buffer;
     return buffer != NULL && buffer->engine == engine && span->offset_bytes <= buffer->size_bytes &&
            span->size_bytes <= buffer->size_bytes - span->offset_bytes &&
-           buffer->device->host_lane != NULL && !fry_buffer_is_barred(buffer);
+           buffer->device->host_lane != NULL && !fry_buffer_is_barred(buffer) &&
+           !(kind == FERRY_OP_RECV && buffer->is_source);
 }
 
 fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
-                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    ferry_group *group, ferry_rank peer, ferry_tag tag,
                                     const ferry_span *span)
 {
     if (fry_unlikely(group == NULL || group->engine != engine ||
                      fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
                      fry_route_made_peer(&group->routes[peer]) == NULL ||
-                     !is_plain_span(engine, span)))
+                     !is_plain_span(engine, kind, span)))
         return NULL;
     fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
     if (fry_unlikely(transfer == NULL))
@@ -151,7 +154,7 @@ fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, 
     return node;
 }
 
-static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
+static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_rank peer,
                                          ferry_tag tag, const ferry_span *span)
 {
     ferry_engine *engine = group->engine;
@@ -169,7 +172,7 @@ static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group,
     return &node->future;
 }
 
-static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer peer, ferry_tag tag,
+static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_rank peer, ferry_tag tag,
                             ferry_span span, const ferry_op_options *options)
 {
     if (group == NULL)
@@ -191,13 +194,13 @@ static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer p
     return fry_request_submit(&request, node);
 }
 
-ferry_future *ferry_send(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+ferry_future *ferry_send(ferry_group *group, ferry_rank peer, ferry_tag tag, ferry_span span,
                          const ferry_op_options *options)
 {
     return submit(FERRY_OP_SEND, group, peer, tag, span, options);
 }
 
-ferry_future *ferry_recv(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+ferry_future *ferry_recv(ferry_group *group, ferry_rank peer, ferry_tag tag, ferry_span span,
                          const ferry_op_options *options)
 {
     return submit(FERRY_OP_RECV, group, peer, tag, span, options);

@@ -8,7 +8,7 @@
 
 /* Like fry_request_node, for a send or a receive. */
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
-                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              ferry_rank peer, ferry_tag tag, const ferry_span *span,
                               fry_refusal *why_p);
 
 /*
@@ -16,7 +16,7 @@ fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_gr
  * nothing was done; the function above makes the node, or says why not.
  */
 fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
-                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    ferry_group *group, ferry_rank peer, ferry_tag tag,
                                     const ferry_span *span);
 
 #endif

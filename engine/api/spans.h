@@ -41,6 +41,15 @@ static inline fry_refusal fry_span_check_open(ferry_engine *engine, const ferry_
     return why;
 }
 
+/* The same for a span that the operation writes. */
+static inline fry_refusal fry_span_check_written(ferry_engine *engine, const ferry_span *span)
+{
+    fry_refusal why = fry_span_check_open(engine, span);
+    if (fry_unlikely(why == FRY_TAKEN && span->buffer->is_source))
+        why = fry_refuse(engine, FRY_REFUSED_SPAN_SOURCE);
+    return why;
+}
+
 /* Whether non-empty rows lie within their buffer, one behind the other. */
 fry_refusal fry_rows_check(ferry_engine *engine, const fry_row_span *rows);
 

@@ -28,6 +28,7 @@ enum fry_pages {
 struct ferry_buffer {
     uint32_t references;
     bool is_wrapped;
+    bool is_source; /* operations only read it */
     uint8_t kind;  /* fry_memory_kind, of memory that ferry allocated */
     uint8_t pages; /* fry_pages, of a host's buffer; any thread writes it, and all find the same */
     ferry_engine *engine;

@@ -33,6 +33,20 @@ void fry_value_free(ferry_engine *engine, fry_value *value)
         fry_free(&engine->memory, value, sizeof *value + value->size_bytes + 1);
 }
 
+fry_value *fry_value_make(ferry_engine *engine, const void *bytes, size_t size_bytes,
+                          uint64_t version)
+{
+    fry_value *value =
+        fry_alloc_raw(&engine->memory, sizeof *value + size_bytes + 1, _Alignof(fry_value));
+    if (value == NULL)
+        return NULL;
+    *value = (fry_value){.size_bytes = size_bytes, .version = version};
+    if (size_bytes != 0)
+        memcpy(value->bytes, bytes, size_bytes);
+    value->bytes[size_bytes] = '\0';
+    return value;
+}
+
 fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
 {
     fry_refusal why = FRY_REFUSED_NO_MEMORY;
@@ -92,15 +106,9 @@ void fry_promise_answer(ferry_promise *promise, ferry_status status, fry_error *
     ferry_engine *engine = fry_engine_of(future_of(promise));
     fry_value *kept = NULL;
     if (status == FERRY_OK && (value != NULL || version != 0)) {
-        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
-        if (kept == NULL) {
+        kept = fry_value_make(engine, value, value_bytes, version);
+        if (kept == NULL)
             status = FERRY_E_NO_MEMORY;
-        } else {
-            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
-            if (value_bytes != 0)
-                memcpy(kept->bytes, value, value_bytes);
-            kept->bytes[value_bytes] = '\0';
-        }
     }
     if (status != FERRY_OK && error == NULL) {
         const fry_fault fault = {.status = status, .rank = -1, .op = future_of(promise)->id};

@@ -8,7 +8,11 @@
 
 extern const fry_op_kind fry_kind_promise;
 
-/* What a promise came with; NULL is allowed. */
+/* A copy, in memory of the engine's; NULL: there is none. */
+fry_value *fry_value_make(ferry_engine *engine, const void *bytes, size_t size_bytes,
+                          uint64_t version);
+
+/* NULL is allowed. */
 void fry_value_free(ferry_engine *engine, fry_value *value);
 
 /* Makes a promise of an engine that takes operations. Returns why not, or FRY_TAKEN. */

@@ -42,8 +42,9 @@ void ferry_future_release(ferry_future *future)
         future->owner->ops->released(future);
 }
 
-const ferry_error *ferry_future_error(ferry_future *future)
+const ferry_error *ferry_future_error(const ferry_future *given)
 {
+    ferry_future *future = (ferry_future *)(uintptr_t)given; /* it keeps the error made here */
     if (future == NULL || !fry_future_is_resolved(future) || fry_future_status(future) == FERRY_OK)
         return NULL;
     if (fry_future_is_static(future))

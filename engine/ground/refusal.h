@@ -50,6 +50,8 @@
     X(SPAN_ENGINE, FERRY_E_INVALID, "the buffer of a span belongs to another engine")              \
     X(SPAN_OUTSIDE, FERRY_E_INVALID, "a span reaches past the end of its buffer")                  \
     X(SPAN_EMPTY, FERRY_E_INVALID, "the span has no bytes")                                        \
+    X(SPAN_SOURCE, FERRY_E_INVALID,                                                                \
+      "the operation writes a buffer whose memory is given as `source`, to be read only")          \
     /* copies */                                                                                   \
     X(COPY_SIZES, FERRY_E_INVALID, "dst and src differ in size")                                   \
     X(COPY_OVERLAP, FERRY_E_INVALID, "dst and src overlap")                                        \
@@ -107,10 +109,12 @@
     X(JOIN_PLACE, FERRY_E_INVALID, "place is not 1 to 64 of A-Z a-z 0-9 . _ -, or is dots alone")  \
     X(JOIN_PLACE_NONE, FERRY_E_INVALID, "place is \"-\", which says that there is none")           \
     X(JOIN_SIZE_MAX, FERRY_E_INVALID, "size or size_min is above 4096")                            \
-    X(JOIN_RANK_OF_ANY, FERRY_E_INVALID, "size is 0 and rank is not FERRY_RANK_ANY")               \
+    X(JOIN_RANK_OF_ANY, FERRY_E_INVALID, "size is 0 and has_rank is set")                          \
+    X(JOIN_RANK_UNSAID, FERRY_E_INVALID, "rank is set and has_rank is not")                        \
+    X(JOIN_RESERVED, FERRY_E_INVALID, "reserved in the group's options is not zero")               \
     X(JOIN_SIZE_DEADLINE, FERRY_E_INVALID,                                                         \
       "size is 0 and deadline_ns is 0: without a deadline the members cannot be counted")          \
-    X(JOIN_RANK, FERRY_E_INVALID, "rank is neither FERRY_RANK_ANY nor below size and 4096")        \
+    X(JOIN_RANK, FERRY_E_INVALID, "rank is not below size")                                        \
     X(JOIN_SECRET_SIZE, FERRY_E_INVALID, "secret_bytes is not 16 to 1024")                         \
     X(JOIN_SECRET_NULL, FERRY_E_INVALID, "secret is NULL and secret_bytes is not 0")               \
     X(JOIN_DEVICES, FERRY_E_INVALID, "device_count is above 65535")                                \

@@ -108,7 +108,7 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     group->engine = engine;
     group->members = members;
     group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
-    group->rank = FERRY_RANK_ANY;
+    group->rank = FRY_RANK_ANY;
     group->pause.waits_for = -1;
     group->stop_step = UINT64_MAX;
     group->options = *o;
@@ -395,7 +395,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
                              .job = options->job,
                              .size = options->size,
                              .size_min = options->size_min,
-                             .rank = options->rank,
+                             .rank = options->has_rank ? (int32_t)options->rank : FRY_RANK_ANY,
                              .device_count = options->device_count != 0
                                                  ? options->device_count
                                                  : fry_engine_device_count(group->engine),

@@ -105,7 +105,8 @@ static ferry_buffer *make_buffer(ferry_engine *engine, fry_device *from, size_t 
     buffer->kind = FRY_MEMORY_PINNED;
     buffer->pages = FRY_PAGES_PINNED;
     buffer->size_bytes = size_bytes;
-    *status_p = from->ops->memory_alloc(from, size_bytes, FRY_MEMORY_PINNED, &buffer->data);
+    fry_fault fault; /* the backend has logged it */
+    *status_p = from->ops->memory_alloc(from, size_bytes, FRY_MEMORY_PINNED, &buffer->data, &fault);
     if (*status_p == FERRY_OK)
         return buffer;
     fry_free(&engine->memory, buffer, sizeof *buffer);

@@ -4,6 +4,7 @@
  */
 #include "engine/trace/observe.h"
 
+#include "base/options.h"
 #include "engine/engine.h"
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
@@ -141,16 +142,22 @@ static ferry_trace_record *gather(ferry_engine *engine, size_t *count_p, size_t 
 }
 
 size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_record *records,
-                                   size_t capacity)
+                                   size_t record_size_bytes, size_t capacity)
 {
-    if (fry_engine_check(engine) != FERRY_OK || records == NULL || engine->flight_records == 0)
+    if (fry_engine_check(engine) != FERRY_OK || records == NULL || engine->flight_records == 0 ||
+        record_size_bytes < sizeof records->when_ns || record_size_bytes > FRY_OPTIONS_BYTES_MAX)
         return 0;
     size_t count, room;
     ferry_trace_record *all = gather(engine, &count, &room);
     if (all == NULL)
         return 0;
     size_t skip = count > capacity ? count - capacity : 0;
-    memcpy(records, all + skip, (count - skip) * sizeof *all);
+    size_t copied_bytes = record_size_bytes < sizeof *all ? record_size_bytes : sizeof *all;
+    char *to = (char *)records;
+    for (size_t i = skip; i < count; i++, to += record_size_bytes) {
+        memset(to, 0, record_size_bytes);
+        memcpy(to, &all[i], copied_bytes);
+    }
     fry_free(&engine->memory, all, room * sizeof *all);
     return count - skip;
 }

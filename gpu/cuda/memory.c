@@ -236,13 +236,13 @@ static bool is_from_pool(const fry_cuda_device *device, fry_memory_kind kind)
 }
 
 ferry_status fry_cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memory_kind kind,
-                                   void **memory_p)
+                                   void **memory_p, fry_fault *fault)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_reclaim *reclaim = device->backend->reclaim;
     fry_cuda_block *block = NULL;
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return FERRY_E_DEVICE;
+        return fry_cuda_tell_lost(device, fault);
     if (!is_from_pool(device, kind)) {
         bool is_on_host = kind == FRY_MEMORY_PINNED;
         *memory_p = fry_cuda_reclaim_reuse(reclaim, device, size_bytes, is_on_host);
@@ -270,13 +270,14 @@ ferry_status fry_cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memo
     fry_cuda_leave(&scope);
     if (block != NULL)
         fry_cuda_reclaim_note(reclaim, block, result == CUDA_SUCCESS ? memory : NULL);
-    if (result == CUDA_SUCCESS)
-        *memory_p = memory;
-    else
+    if (result != CUDA_SUCCESS) {
         warn(device, result, call);
-    return result == CUDA_SUCCESS               ? FERRY_OK
-           : result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY
-                                                : FERRY_E_DEVICE;
+        return fry_cuda_tell(
+            fault, result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_DEVICE, result,
+            call);
+    }
+    *memory_p = memory;
+    return FERRY_OK;
 }
 
 /* Nothing of ferry's uses the memory, so the free waits for nothing. */

@@ -66,7 +66,7 @@ CUresult fry_cuda_memory_take(fry_cuda_device *device, size_t size_bytes, fry_me
 
 /* fry_device_ops of the same names. */
 ferry_status fry_cuda_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                   void **memory_p);
+                                   void **memory_p, fry_fault *fault);
 void fry_cuda_memory_free(fry_device *device, void *memory, size_t size_bytes,
                           fry_memory_kind kind);
 bool fry_cuda_memory_is_here(fry_device *device, const void *memory, size_t size_bytes);

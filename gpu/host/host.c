@@ -205,8 +205,9 @@ static bool end_workers(fry_host *host, int64_t end_ns)
 /* --- the device operations --- */
 
 static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                      void **memory_p)
+                                      void **memory_p, fry_fault *fault)
 {
+    (void)fault; /* no driver is asked */
     if (kind != FRY_MEMORY_DEFAULT)
         return FERRY_E_UNSUPPORTED;
     size_t align_bytes = size_bytes < LARGE_BYTES  ? SMALL_ALIGN_BYTES

@@ -12,13 +12,11 @@ extern "C" {
 #endif
 
 /*
- * Finds a device by name: "host:0" and so on, or with CUDA "cuda:0", which is GPU 0 in the driver's
- * order. "cuda:0/1" to "cuda:0/15" are further devices on the same GPU, each with its own streams.
- * The first call that names a GPU's device opens it with default options (ferry_device_open). That
- * may block while the driver makes a context, so in a callback of this engine the call finds only
- * devices that are open. Returns NULL if there is no such device (the log has a warning that says
- * why), if an argument is NULL, or in a fork's child. The device belongs to the engine and lives as
- * long as the engine; the caller does not release it. Any thread.
+ * Finds a device that the engine has, by name: host devices "host:0" and so on, and devices that
+ * were opened (ferry_device_open). Asks no driver and opens nothing. Returns NULL if the engine has
+ * no such device (the log has a warning that says why), if an argument is NULL, or in a fork's
+ * child. The device belongs to the engine and lives as long as the engine; the caller does not
+ * release it. Any thread, any context.
  */
 FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name);
 
@@ -52,8 +50,9 @@ typedef struct ferry_device_options {
 #define FERRY_DEVICE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_device_options)
 
 /*
- * Opens a device. If the device is open already, finds it: fields of options that are zero then
- * match any value.
+ * Opens a device: with CUDA "cuda:0", which is GPU 0 in the driver's order. "cuda:0/1" to
+ * "cuda:0/15" are further devices on the same GPU, each with its own streams. If the device is open
+ * already, or is a host device, finds it: fields of options that are zero then match any value.
  *  options   NULL: all zero. Options have no effect on a host device
  *  device_p  receives the device, only on success. The device belongs to the engine; the caller
  *            does not release it
@@ -82,36 +81,20 @@ FERRY_API ferry_device *ferry_device_at(ferry_engine *engine, size_t index);
 /* Name of a device, for example "host:0"; "" for NULL. Lives as long as the engine. */
 FERRY_API const char *ferry_device_name(const ferry_device *device);
 
-/*
- * Allocates a buffer on a device. Its contents are undefined but may be read. On a host device the
- * memory is aligned to 64 bytes; from 64 KiB on to 4096 bytes; from 2 MiB on to 2 MiB, and ferry
- * then asks the kernel for huge pages. On a GPU the memory comes from a stream-ordered pool and is
- * aligned to 256 bytes. The pool reuses it without waiting for the GPU, so release the buffer only
- * after your own kernels have finished with it.
- *  size_bytes  at least 1
- *  buffer_p    receives the buffer, only on success; the caller releases it with
- *              ferry_buffer_release
- * May block in the allocator. Returns FERRY_OK; FERRY_E_INVALID for a NULL, or for a size of 0 or
- * above 2^48 - 1; FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
- */
-FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
-                                          ferry_buffer **buffer_p);
-
 /* Kinds of memory. */
 typedef enum ferry_memory FERRY_INT_ENUM {
-    FERRY_MEMORY_DEFAULT = 0, /* as ferry_buffer_alloc allocates it */
+    FERRY_MEMORY_DEFAULT = 0, /* on a host device: aligned to 64 bytes; from 64 KiB on to 4096
+                                 bytes; from 2 MiB on to 2 MiB, and ferry then asks the kernel for
+                                 huge pages. On a GPU: from a stream-ordered pool, aligned to 256
+                                 bytes. The pool reuses memory without waiting for the GPU, so
+                                 release the buffer only after your own kernels have finished with
+                                 it */
     FERRY_MEMORY_PINNED = 1,  /* on a host device: page-locked, so that all GPUs of the engine copy
-                                 from and to it directly; a GPU must be open */
+                                 from and to it directly; a GPU must be open. Slow to allocate, and
+                                 no other program can use its pages: allocate it once and use it
+                                 often */
     FERRY_MEMORY_PLAIN = 2,   /* on a GPU: a separate allocation, as by cudaMalloc */
 } ferry_memory;
-
-/*
- * Allocates a buffer of a kind of memory. Pinned memory is slow to allocate, and no other program
- * can use its pages: allocate it once and use it often. Like ferry_buffer_alloc, and also answers
- * FERRY_E_UNSUPPORTED if the device has no memory of that kind (pinned: if no GPU is open).
- */
-FERRY_API ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes,
-                                               ferry_memory kind, ferry_buffer **buffer_p);
 
 /*
  * Called once, when ferry will never touch the wrapped memory again. A callback: runs on the loop,
@@ -119,37 +102,71 @@ FERRY_API ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size
  */
 typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
 
+/* What a buffer is made of. Initialise it with FERRY_BUFFER_OPTIONS_INIT. */
+typedef struct ferry_buffer_options {
+    size_t struct_size;    /* sizeof(ferry_buffer_options) */
+    size_t size_bytes;     /* 1 to 2^48 - 1 */
+    void *memory;          /* the caller's memory, which the buffer wraps; NULL: ferry allocates */
+    const void *source;    /* the same for memory that operations only read, for example a file that
+                              is mapped read-only: whatever would write the buffer is refused. Not
+                              beside `memory` */
+    ferry_memory kind;     /* of memory that ferry allocates */
+    uint32_t reserved;     /* zero */
+    ferry_free_fn free_fn; /* for wrapped memory; may be NULL. Called once with free_arg, the memory
+                              and size_bytes, after the buffer has been released and its last
+                              operation is quiet */
+    void *free_arg;
+} ferry_buffer_options;
+
+#define FERRY_BUFFER_OPTIONS_INIT FERRY_SIZED_INIT(ferry_buffer_options)
+
 /*
- * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called.
- * Without free_fn it must stay valid until every operation on the buffer is quiet and the buffer
- * has been released. Wrapping memory twice makes two buffers, and ferry does not order accesses
- * through one after accesses through the other.
- *  memory      on a host device: writable memory of this process, of any alignment, but not a GPU's
- *              memory. On a GPU: memory of that GPU, allocated by any call. Host memory that is
- *              page-locked (cudaHostRegister, cudaMallocHost) when a GPU first copies it needs no
- *              staging; it must then stay page-locked
- *  size_bytes  at least 1
- *  free_fn     may be NULL. Called once with arg, memory and size_bytes, after the buffer has been
- *              released and its last operation is quiet
- *  buffer_p    receives the buffer, only on success; the caller releases it with
- *              ferry_buffer_release
- * Returns FERRY_OK; FERRY_E_INVALID for a NULL, for a size of 0 or above 2^48 - 1, or for memory
- * that does not belong to the device; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. After a
+ * Makes a buffer: allocates memory on a device, whose contents are undefined but may be read, or
+ * wraps the caller's.
+ *
+ * Wrapped memory must stay valid until free_fn is called; without free_fn until every operation on
+ * the buffer is quiet and the buffer has been released. Wrapping memory twice makes two buffers,
+ * and ferry does not order accesses through one after accesses through the other. On a host device
+ * it is memory of this process, of any alignment, and not a GPU's. On a GPU it is memory of that
+ * GPU, allocated by any call. Host memory that is page-locked (cudaHostRegister, cudaMallocHost)
+ * when a GPU first copies it needs no staging; it must then stay page-locked.
+ *  buffer_p  receives the buffer, only on success; the caller releases it with ferry_buffer_release
+ *  error_p   may be NULL. Receives NULL on success. On failure receives an error, never NULL, that
+ *            says why, with the driver's number as native_code if a driver refused; the caller
+ *            releases it with ferry_error_release
+ * Any thread; may block in the allocator or the driver. Returns FERRY_OK; FERRY_E_INVALID for a
+ * NULL device, options or buffer_p, for options out of their limits, or for memory that does not
+ * belong to the device; FERRY_E_UNSUPPORTED if the device has no memory of that kind (pinned: if no
+ * GPU is open); FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED. After a
  * failure free_fn is never called.
  */
+FERRY_API ferry_status ferry_buffer_create(ferry_device *device,
+                                           const ferry_buffer_options *options,
+                                           ferry_buffer **buffer_p, ferry_error **error_p);
+
+/* The same without an error, for memory that ferry allocates: of the default kind, and of any. */
+FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
+                                          ferry_buffer **buffer_p);
+FERRY_API ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes,
+                                               ferry_memory kind, ferry_buffer **buffer_p);
+
+/* The same without an error, for memory of the caller's. memory is not NULL. */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
                                          ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);
 
+/* Adds a reference, which the caller releases. Returns buffer; NULL for NULL. */
+FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
+
 /*
- * Releases the caller's handle; NULL is allowed. The loop frees the memory once every operation on
- * the buffer is quiet, so the caller may release right after submitting. After the shutdown this
- * call frees the memory and calls free_fn (ferry.h). Does nothing in a fork's child.
+ * Releases a reference; NULL is allowed. After the last one the loop frees the memory once every
+ * operation on the buffer is quiet, so the caller may release right after submitting. After the
+ * shutdown this call frees the memory and calls free_fn (ferry.h). Does nothing in a fork's child.
  */
 FERRY_API void ferry_buffer_release(ferry_buffer *buffer);
 
 /*
  * Address of the buffer's memory; NULL for NULL. docs/threading.md says who may touch the memory
- * and when.
+ * and when. Memory that was given as `source` must not be written.
  */
 FERRY_API void *ferry_buffer_data(const ferry_buffer *buffer);
 
@@ -164,6 +181,13 @@ FERRY_API ferry_device *ferry_buffer_device(const ferry_buffer *buffer);
  * empty, because operations ignore empty spans.)
  */
 FERRY_API ferry_span ferry_buffer_span(ferry_buffer *buffer);
+
+/*
+ * The part of a span that begins offset_bytes into it and has size_bytes bytes. If the part reaches
+ * past the end of the span: a span that every operation refuses, as ferry_buffer_span makes it for
+ * NULL. Any thread, any context.
+ */
+FERRY_API ferry_span ferry_span_slice(ferry_span span, size_t offset_bytes, size_t size_bytes);
 
 /*
  * Defines a span: declares that code outside ferry writes it, and that its contents are valid once

@@ -225,6 +225,17 @@ FERRY_API ferry_future *ferry_engine_drain(ferry_engine *engine);
 FERRY_API ferry_future *ferry_engine_writable(ferry_engine *engine);
 
 /*
+ * The time that is from_now_ns nanoseconds from now, on the engine's clock: a deadline for the
+ * options of an operation, and for ferry_group_get and its like. Never 0, which would mean no
+ * deadline. A time past the clock's range is the last in it, and one before its beginning is
+ * negative, as a deadline that has passed.
+ *  from_now_ns  0 and negative: a deadline that has passed
+ * Calls now_ns of the user's clock, if there is one (ferry_engine_options.clock). Any thread, any
+ * context. Returns 0 for NULL and in a fork's child: calls with that engine fail anyway.
+ */
+FERRY_API int64_t ferry_engine_deadline_in(const ferry_engine *engine, int64_t from_now_ns);
+
+/*
  * Embedded mode: a descriptor for epoll or poll in the user's loop. After ferry_engine_arm has
  * returned FERRY_OK, the descriptor becomes readable when ferry_engine_progress has something to
  * do. Level-triggered: it stays readable until ferry_engine_progress has done that work. The

@@ -62,13 +62,36 @@ FERRY_API void ferry_future_release(ferry_future *future);
  * makes the error at the first call; every later call returns the same error. If there is no memory
  * for it, or if the first call is in a fork's child, the error holds the status alone.
  */
-FERRY_API const ferry_error *ferry_future_error(ferry_future *future);
+FERRY_API const ferry_error *ferry_future_error(const ferry_future *future);
 
 /*
  * The operation's number, as in errors and traces. Unique in its engine; numbers do not follow
  * program order. 0 for a future that failed at submit, and for NULL.
  */
 FERRY_API uint64_t ferry_future_id(const ferry_future *future);
+
+/*
+ * The value of a future: that of ferry_group_get and its like, the ranks of ferry_group_alive, or
+ * what ferry_promise_resolve_value gave it. Borrowed until the future's last reference is released.
+ * Later versions may add fields at the end.
+ */
+typedef struct ferry_value {
+    size_t struct_size; /* sizeof(ferry_value), set by the caller */
+    const void *data;   /* followed by a zero byte, which size_bytes does not count */
+    size_t size_bytes;
+    uint64_t version; /* grows with every change of the key; 0: there is no key. For
+                         ferry_group_alive: grows with each round; the same for all members. 0 for
+                         a promise */
+} ferry_value;
+
+#define FERRY_VALUE_INIT FERRY_SIZED_INIT(ferry_value)
+
+/*
+ * Fills `value`, up to its struct_size. Any thread, any context. Returns FERRY_OK;
+ * FERRY_E_NOT_FOUND if the future has no value or has not resolved FERRY_OK; FERRY_E_INVALID for a
+ * NULL or an invalid struct_size.
+ */
+FERRY_API ferry_status ferry_future_value(const ferry_future *future, ferry_value *value);
 
 typedef struct ferry_waiter ferry_waiter;
 
@@ -218,6 +241,16 @@ FERRY_API ferry_future *ferry_promise_future(ferry_promise *promise);
  */
 FERRY_API ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status,
                                              const char *message);
+
+/*
+ * Resolves the promise's future with FERRY_OK and a value, which ferry_future_value returns.
+ *  data        copied; NULL is allowed if size_bytes is 0
+ *  size_bytes  at most 65536; larger results belong into a buffer
+ * Returns the same as ferry_promise_resolve; FERRY_E_INVALID also for a size above the limit, and
+ * FERRY_E_NO_MEMORY if there is no memory for the copy: then the promise has not been resolved.
+ */
+FERRY_API ferry_status ferry_promise_resolve_value(ferry_promise *promise, const void *data,
+                                                   size_t size_bytes);
 
 /*
  * Releases the promise. If it has not been resolved, its future fails with FERRY_E_BROKEN_PROMISE.

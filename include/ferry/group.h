@@ -13,7 +13,6 @@ extern "C" {
 #endif
 
 #define FERRY_GROUP_SIZE_MAX 4096
-#define FERRY_RANK_ANY (-1)
 
 /* A member's state, as far as this member knows. */
 typedef enum ferry_member_state FERRY_INT_ENUM {
@@ -27,7 +26,7 @@ typedef enum ferry_member_state FERRY_INT_ENUM {
 typedef struct ferry_member_info {
     size_t struct_size; /* sizeof(ferry_member_info) */
     ferry_member_state state;
-    ferry_peer rank;
+    ferry_rank rank;
     uint64_t incarnation;  /* of its newest start; each start has a larger one; 0: never seen */
     int64_t last_seen_ns;  /* when the store last showed it, by this process's CLOCK_MONOTONIC;
                               0: never. For a member that is here: now, or when the store was
@@ -83,8 +82,8 @@ typedef enum ferry_gpu_way FERRY_INT_ENUM {
 } ferry_gpu_way;
 
 /*
- * Options of a group. Initialise them with FERRY_GROUP_OPTIONS_INIT. In a number that must not be
- * zero, zero means the default; a rank of 0 is rank 0. The call copies the strings and the secret.
+ * Options of a group. Initialise them with FERRY_GROUP_OPTIONS_INIT. Zero means the default. The
+ * call copies the strings and the secret.
  */
 typedef struct ferry_group_options {
     size_t struct_size; /* sizeof(ferry_group_options) */
@@ -96,12 +95,14 @@ typedef struct ferry_group_options {
                            of any of them, at least size_min; ranks are assigned at that time,
                            and later members are refused */
     uint32_t size_min;  /* for size 0: the least number of members; 0: 1 */
-    int32_t rank;       /* FERRY_RANK_ANY: assigned, by place, then by host */
+    ferry_rank rank;    /* this member's, if has_rank says so */
+    bool has_rank;      /* false: the rank is assigned, by place, then by host */
+    uint8_t reserved[3];   /* zero */
     uint32_t device_count; /* devices that this member names; 0: those that the engine has now */
     const char *place;     /* this member's place in the job, for example "node7.gpu3": a restart
                               with the same place gets the same rank. 1 to 64 of
                               A-Z a-z 0-9 . _ -, and not "-" or dots alone; NULL: a restart
-                              with FERRY_RANK_ANY is a new member */
+                              without has_rank is a new member */
     const void *secret;    /* the job's secret: members with another secret are refused. NULL: none;
                               whoever reaches this member's port or the store may join */
     size_t secret_bytes;   /* 16 to 1024 */
@@ -116,39 +117,19 @@ typedef struct ferry_group_options {
     const char *store_certificate_path, *store_key_path; /* etcds: this client's; NULL: none */
     ferry_member_fn on_member;                           /* NULL: none */
     void *on_member_arg;
-    /* Bounds for each pair of members: docs/limits.md. 0: the default */
-    uint32_t window_messages; /* messages under way and not yet received, each way */
-    size_t window_bytes;      /* bytes sent before their receive was there, each way */
+    /* Bounds for each pair of members: docs/limits.md */
+    uint32_t window_messages; /* messages under way and not yet received, each way; 0: 1024 */
+    size_t window_bytes;      /* bytes sent before their receive was there, each way; 0: 4 MiB */
     uint32_t unexpected_max;  /* messages that wait for their receive, and receives that wait for
-                                 their message. If the other end's bound is smaller, sends past that
-                                 bound wait to be launched */
-    size_t registration_cache_bytes; /* memory that UCX may keep registered */
+                                 their message; 0: 65536. If the other end's bound is smaller, sends
+                                 past that bound wait to be launched */
+    size_t registration_cache_bytes; /* memory that UCX may keep registered; 0: 4 GiB */
     int64_t linger_ns; /* how long leaving waits until others have received what was sent to them;
                           0: lease_ns; negative: for ever */
     ferry_gpu_way gpu_way; /* allowed besides FERRY_GPU_WAY_STAGING; ANY: CUDA IPC */
 } ferry_group_options;
 
-#ifdef __cplusplus
-extern "C++" inline ferry_group_options ferry_group_options_init()
-{
-    ferry_group_options options = FERRY_SIZED_INIT(ferry_group_options);
-    options.rank = FERRY_RANK_ANY;
-    options.lease_ns = 5000000000;
-    options.window_messages = 1024;
-    options.window_bytes = 4194304;
-    options.unexpected_max = 65536;
-    options.registration_cache_bytes = static_cast<size_t>(1) << 32;
-    return options;
-}
-#define FERRY_GROUP_OPTIONS_INIT ferry_group_options_init()
-#else
-#define FERRY_GROUP_OPTIONS_INIT                                                                   \
-    {                                                                                              \
-        .struct_size = sizeof(ferry_group_options), .rank = FERRY_RANK_ANY,                        \
-        .lease_ns = 5000000000, .window_messages = 1024, .window_bytes = 4194304,                  \
-        .unexpected_max = 65536, .registration_cache_bytes = (size_t)1 << 32                       \
-    }
-#endif
+#define FERRY_GROUP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_group_options)
 
 /*
  * Rules for all functions below that return a future. Any thread may call them, also in a callback.
@@ -225,10 +206,10 @@ FERRY_API ferry_future *ferry_group_leave(ferry_group *group);
 FERRY_API void ferry_group_release(ferry_group *group);
 
 /*
- * This member's rank, and the group's size; ranks are below the size. FERRY_RANK_ANY and 0 if the
+ * This member's rank, and the group's size; ranks are below the size. FERRY_RANK_NONE and 0 if the
  * group has not been joined.
  */
-FERRY_API int32_t ferry_group_rank(const ferry_group *group);
+FERRY_API ferry_rank ferry_group_rank(const ferry_group *group);
 FERRY_API uint32_t ferry_group_size(const ferry_group *group);
 
 /*
@@ -236,7 +217,7 @@ FERRY_API uint32_t ferry_group_size(const ferry_group *group);
  * FERRY_E_NOT_FOUND if there is no such rank or the group has not been joined; FERRY_E_INVALID for
  * a NULL or an invalid struct_size; FERRY_E_FORKED.
  */
-FERRY_API ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank,
+FERRY_API ferry_status ferry_group_member(const ferry_group *group, ferry_rank rank,
                                           ferry_member_info *info);
 
 /*
@@ -245,27 +226,10 @@ FERRY_API ferry_status ferry_group_member(const ferry_group *group, ferry_peer r
  * not been joined; FERRY_E_INVALID for a NULL; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_group_device(const ferry_group *group, uint32_t device,
-                                          ferry_peer *rank_p, uint32_t *index_p);
+                                          ferry_rank *rank_p, uint32_t *index_p);
 
 /*
- * The value of a future: that of a get, or the ranks of ferry_group_alive. Borrowed until the
- * future's last reference is released.
- */
-typedef struct ferry_value {
-    const void *data; /* followed by a zero byte, which size_bytes does not count */
-    size_t size_bytes;
-    uint64_t version; /* grows with every change of the key; 0: there is no key. For
-                         ferry_group_alive: grows with each round; the same for all members */
-} ferry_value;
-
-/*
- * Fills `value`. Returns FERRY_OK; FERRY_E_NOT_FOUND if the future has no value or has not resolved
- * FERRY_OK; FERRY_E_INVALID for a NULL.
- */
-FERRY_API ferry_status ferry_future_value(const ferry_future *future, ferry_value *value);
-
-/*
- * The live members, as agreed by all of them. The future's value is an array of ferry_peer in
+ * The live members, as agreed by all of them. The future's value is an array of ferry_rank in
  * ascending order. Each call takes part in one of a series of rounds, and all members that take
  * part in a round get the same answer. Every live member must call; if one has not called by
  * `deadline_ns` (absolute; 0: none), all that called fail with FERRY_E_DEADLINE, and the message
@@ -276,7 +240,7 @@ FERRY_API ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_n
 
 typedef struct ferry_barrier_options {
     size_t struct_size;        /* sizeof(ferry_barrier_options) */
-    const ferry_peer *members; /* those that meet, the same for each of them; NULL: all */
+    const ferry_rank *members; /* those that meet, the same for each of them; NULL: all */
     uint32_t member_count;
     uint32_t reserved;   /* zero */
     int64_t deadline_ns; /* absolute; 0: none */

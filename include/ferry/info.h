@@ -19,22 +19,32 @@ extern "C" {
  */
 FERRY_API const char *ferry_build_text(void);
 
-/* A backend: a part of ferry that a build or a machine may lack. */
+/*
+ * A backend: a part of ferry that a build or a machine may lack. Later versions may add fields at
+ * the end.
+ */
 typedef struct ferry_backend_info {
+    size_t struct_size;    /* sizeof(ferry_backend_info), set by the caller */
     const char *name;      /* "cuda" */
-    bool is_here;          /* whether it can be used */
     const char *reason;    /* why it can't be used; else what it is */
     uint32_t device_count; /* devices "NAME:0"... that ferry_device_open could open; 0 for a
                               backend whose devices every engine has */
+    bool is_here;          /* whether it can be used */
 } ferry_backend_info;
 
-/*
- * The number of backends that ferry knows, and the backend with an index (zeros if there is none).
- * The first call loads CUDA's module and driver, which may block; it makes no context. Any thread,
- * also in a fork's child; the strings stay valid for ever.
- */
+#define FERRY_BACKEND_INFO_INIT FERRY_SIZED_INIT(ferry_backend_info)
+
+/* The number of backends that ferry knows. Any thread, also in a fork's child. */
 FERRY_API size_t ferry_backend_count(void);
-FERRY_API ferry_backend_info ferry_backend_at(size_t index);
+
+/*
+ * Describes the backend with an index.
+ *  info  filled in up to its struct_size, which the caller has set; the strings stay valid for ever
+ * The first call loads CUDA's module and driver, which may block; it makes no context. Any thread,
+ * also in a fork's child. Returns FERRY_OK; FERRY_E_NOT_FOUND if there is none with that index;
+ * FERRY_E_INVALID for a NULL or an invalid struct_size.
+ */
+FERRY_API ferry_status ferry_backend_at(size_t index, ferry_backend_info *info);
 
 #define FERRY_CAPABILITY_MAP(X)                                                                    \
     X(FERRY_CAN_COPY_INLINE, 1, "copy-inline", "small copies run in the submitting thread")        \
@@ -117,16 +127,24 @@ FERRY_API const char *ferry_device_lacks(ferry_device *device, ferry_capability 
 FERRY_API ferry_status ferry_engine_limits(const ferry_engine *engine,
                                            ferry_engine_options *options);
 
-/* An environment variable that ferry reads. */
+/* An environment variable that ferry reads. Later versions may add fields at the end. */
 typedef struct ferry_variable_info {
-    const char *name;  /* "FERRY_LOG" */
-    const char *text;  /* one line on what it does */
-    const char *value; /* NULL if it is not set or empty; valid until the environment changes */
+    size_t struct_size; /* sizeof(ferry_variable_info), set by the caller */
+    const char *name;   /* "FERRY_LOG" */
+    const char *text;   /* one line on what it does */
+    const char *value;  /* NULL if it is not set or empty; valid until the environment changes */
 } ferry_variable_info;
 
-/* Their number, and the variable with an index (zeros if there is none). Any thread. */
+#define FERRY_VARIABLE_INFO_INIT FERRY_SIZED_INIT(ferry_variable_info)
+
+/* Their number. Any thread. */
 FERRY_API size_t ferry_variable_count(void);
-FERRY_API ferry_variable_info ferry_variable_at(size_t index);
+
+/*
+ * Describes the variable with an index; `info` and what is returned are like ferry_backend_at's.
+ * Any thread.
+ */
+FERRY_API ferry_status ferry_variable_at(size_t index, ferry_variable_info *info);
 
 #ifdef __cplusplus
 }

@@ -65,11 +65,11 @@ extern "C" {
  * - FERRY_E_DEPENDENCY: also if the other end's operation failed or was cancelled before it began.
  *   The cause names that operation, with its rank and op.
  */
-FERRY_API ferry_future *ferry_send(ferry_group *group, ferry_peer peer, ferry_tag tag,
+FERRY_API ferry_future *ferry_send(ferry_group *group, ferry_rank peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
 
 /* Receives a message: see ferry_send. If a receive fails, its span is poisoned. */
-FERRY_API ferry_future *ferry_recv(ferry_group *group, ferry_peer peer, ferry_tag tag,
+FERRY_API ferry_future *ferry_recv(ferry_group *group, ferry_rank peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
 
 #ifdef __cplusplus

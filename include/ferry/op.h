@@ -5,12 +5,35 @@
 
 #include <ferry/export.h>
 #include <ferry/status.h>
-#include <ferry/trace.h>
 #include <ferry/types.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define FERRY_OP_KIND_MAP(X)                                                                       \
+    X(FERRY_OP_NOP, 1, "nop")                                                                      \
+    X(FERRY_OP_COPY, 2, "copy")                                                                    \
+    X(FERRY_OP_CALL, 3, "call")                                                                    \
+    X(FERRY_OP_PROMISE, 4, "promise")                                                              \
+    X(FERRY_OP_ALL, 5, "all")                                                                      \
+    X(FERRY_OP_ANY, 6, "any")                                                                      \
+    X(FERRY_OP_DRAIN, 7, "drain")                                                                  \
+    X(FERRY_OP_DEFINE, 8, "define")                                                                \
+    X(FERRY_OP_ISSUED, 9, "issued")                                                                \
+    X(FERRY_OP_QUIET, 10, "quiet")                                                                 \
+    X(FERRY_OP_BATCH, 11, "batch")                                                                 \
+    X(FERRY_OP_EVENT, 12, "event")                                                                 \
+    X(FERRY_OP_SEND, 13, "send")                                                                   \
+    X(FERRY_OP_RECV, 14, "recv")
+
+#define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
+/* The kind of an operation. */
+typedef enum ferry_op_kind FERRY_INT_ENUM { FERRY_OP_KIND_MAP(FERRY_OP_KIND_ENUM_) } ferry_op_kind;
+#undef FERRY_OP_KIND_ENUM_
+
+/* Name of a kind of operation ("copy"); "?" if unknown. Any thread; static string. */
+FERRY_API const char *ferry_op_kind_name(ferry_op_kind kind);
 
 /*
  * Order among operations that are READY for the same stream or executor. A higher priority goes
@@ -188,7 +211,7 @@ typedef struct ferry_op {
     const ferry_op_options *options; /* for this operation alone; NULL: none */
     ferry_group *group;              /* send (span: src), recv (span: dst): message.h */
     ferry_tag tag;                   /* send, recv */
-    ferry_peer peer;                 /* send, recv */
+    ferry_rank peer;                 /* send, recv */
     uint32_t reserved;               /* zero */
 } ferry_op;
 

@@ -4,6 +4,7 @@
 #define FERRY_STATUS_H
 
 #include <ferry/export.h>
+#include <ferry/types.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -55,7 +56,8 @@ typedef enum ferry_status FERRY_INT_ENUM { FERRY_STATUS_MAP(FERRY_STATUS_ENUM_) 
  */
 typedef struct ferry_error {
     ferry_status status; /* the status of the future or call */
-    int32_t rank;        /* member that caused it or that it is about; -1: this process */
+    ferry_rank rank;     /* member that caused it or that it is about; FERRY_RANK_NONE: this
+                            process */
     const char *domain;  /* whose code native_code is: "ferry", "user"...; never NULL */
     int64_t native_code; /* code in that domain, 0 if none */
     uint64_t op;         /* id of the failed operation, 0 if none */

@@ -4,6 +4,7 @@
 #define FERRY_TRACE_H
 
 #include <ferry/export.h>
+#include <ferry/op.h>
 #include <ferry/status.h>
 #include <ferry/types.h>
 
@@ -36,28 +37,7 @@ typedef enum ferry_trace_what FERRY_INT_ENUM {
 } ferry_trace_what;
 #undef FERRY_TRACE_ENUM_
 
-#define FERRY_OP_KIND_MAP(X)                                                                       \
-    X(FERRY_OP_NOP, 1, "nop")                                                                      \
-    X(FERRY_OP_COPY, 2, "copy")                                                                    \
-    X(FERRY_OP_CALL, 3, "call")                                                                    \
-    X(FERRY_OP_PROMISE, 4, "promise")                                                              \
-    X(FERRY_OP_ALL, 5, "all")                                                                      \
-    X(FERRY_OP_ANY, 6, "any")                                                                      \
-    X(FERRY_OP_DRAIN, 7, "drain")                                                                  \
-    X(FERRY_OP_DEFINE, 8, "define")                                                                \
-    X(FERRY_OP_ISSUED, 9, "issued")                                                                \
-    X(FERRY_OP_QUIET, 10, "quiet")                                                                 \
-    X(FERRY_OP_BATCH, 11, "batch")                                                                 \
-    X(FERRY_OP_EVENT, 12, "event")                                                                 \
-    X(FERRY_OP_SEND, 13, "send")                                                                   \
-    X(FERRY_OP_RECV, 14, "recv")
-
-#define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
-/* The kind of an operation. */
-typedef enum ferry_op_kind FERRY_INT_ENUM { FERRY_OP_KIND_MAP(FERRY_OP_KIND_ENUM_) } ferry_op_kind;
-#undef FERRY_OP_KIND_ENUM_
-
-/* A trace record: 64 bytes, one cache line. */
+/* A trace record: 64 bytes, one cache line. Later versions may add fields at the end. */
 typedef struct ferry_trace_record {
     int64_t when_ns;     /* on the engine's clock */
     uint64_t op;         /* ferry_future_id */
@@ -77,12 +57,8 @@ typedef struct ferry_trace_record {
     uint32_t thread;     /* number of the recording thread in this engine */
 } ferry_trace_record;
 
-/*
- * Name of a transition ("issued") or of a kind of operation ("copy"); "?" if unknown. Any thread;
- * static strings.
- */
+/* Name of a transition ("issued"); "?" if unknown. Any thread; static string. */
 FERRY_API const char *ferry_trace_what_name(ferry_trace_what what);
-FERRY_API const char *ferry_op_kind_name(ferry_op_kind kind);
 
 /*
  * The user's hooks. They are callbacks that run on the loop; they may call ferry, but must not
@@ -114,12 +90,14 @@ FERRY_API ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trac
  * Copies the newest records of the flight recorder (ferry_engine_options.flight_records) of all
  * threads, oldest first. Works until the engine is released, also after the shutdown. Uses memory
  * of the allocator during the call.
- *  records   room for `capacity` records
+ *  records            room for `capacity` records
+ *  record_size_bytes  sizeof(ferry_trace_record) in the caller's version: of larger records of the
+ *                     library's it gets the first fields, and of smaller ones zeros behind them
  * Returns the number of records copied; 0 if the recorder is off, if there is no memory, if an
- * argument is NULL, and in a fork's child.
+ * argument is NULL, for a size below 8 or above 4096, and in a fork's child.
  */
 FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_record *records,
-                                             size_t capacity);
+                                             size_t record_size_bytes, size_t capacity);
 
 /*
  * The trace file is a JSON array in Chrome's trace event format. Perfetto and chrome://tracing read

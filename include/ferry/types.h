@@ -17,8 +17,10 @@ typedef struct ferry_task ferry_task;         /* one run of a function, handed t
 
 typedef struct ferry_group ferry_group; /* the processes of one job, including this one */
 
-typedef uint32_t ferry_peer; /* a member of a group, by its rank */
+typedef uint32_t ferry_rank; /* a member of a group: 0 to the group's size, exclusive */
 typedef uint64_t ferry_tag;  /* tells messages of one member apart */
+
+#define FERRY_RANK_NONE UINT32_MAX /* no member */
 
 /* A range of a buffer. Passed by value; holds no reference to the buffer. */
 typedef struct ferry_span {

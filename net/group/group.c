@@ -525,7 +525,7 @@ static void begin(fry_group *group, const fry_group_options *options)
     (void)snprintf(group->prefix, sizeof group->prefix, "ferry/%s/group/", options->job);
     group->lease_ns = options->lease_ns;
     group->deadline_ns = options->deadline_ns;
-    group->rank = FERRY_RANK_ANY;
+    group->rank = FRY_RANK_ANY;
     group->stop_step = UINT64_MAX;
     group->work = (fry_timer){.fn = work, .arg = group};
     group->join_timer = (fry_timer){.fn = timer_due, .arg = group};

@@ -13,6 +13,7 @@
 
 #include <ferry/group.h>
 
+#define FRY_RANK_ANY (-1) /* it is assigned, or not known yet */
 #define FRY_GROUP_LEASE_MAX_NS INT64_C(3600000000000)
 #define FRY_GROUP_RECORD_BYTES 512 /* what a member publishes besides: its endpoint */
 
@@ -27,7 +28,7 @@ typedef struct fry_group_options {
     const void *secret; /* NULL: none; used during the call alone */
     size_t secret_bytes;
     uint32_t size, size_min; /* at most FERRY_GROUP_SIZE_MAX. size 0: there is a deadline */
-    int32_t rank;            /* below the size, or FERRY_RANK_ANY */
+    int32_t rank;            /* below the size, or FRY_RANK_ANY */
     uint32_t device_count;   /* at most FRY_GROUP_DEVICES_MAX */
     const char *place;       /* NULL: none. At most FRY_GROUP_PLACE_BYTES, no spaces, not "-" */
     const char *endpoint;    /* published in the member's record */

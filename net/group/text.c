@@ -151,7 +151,7 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
 {
     reader r = reader_of(text, text_bytes);
 
-    *record = (fry_group_record){.rank = FERRY_RANK_ANY};
+    *record = (fry_group_record){.rank = FRY_RANK_ANY};
     expect(&r, "ferry member 2\nstate ");
     record->state =
         (fry_record_state)word(&r, record_states, sizeof record_states / sizeof *record_states);

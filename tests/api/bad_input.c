@@ -20,7 +20,7 @@ Test(bad_input, null_handles_have_an_answer)
     ASSERT_STATUS(ferry_engine_arm(NULL), FERRY_E_INVALID);
     cr_assert_eq(ferry_engine_timeout_ns(NULL), -1);
     ASSERT_STATUS(ferry_engine_trace(NULL, NULL), FERRY_E_INVALID);
-    cr_assert_eq(ferry_engine_flight_records(NULL, &record, 1), 0);
+    cr_assert_eq(ferry_engine_flight_records(NULL, &record, sizeof(ferry_trace_record), 1), 0);
 
     cr_assert_null(ferry_device_find(NULL, "host:0"));
     cr_assert_null(ferry_device_at(NULL, 0));
@@ -357,18 +357,10 @@ Test(bad_input, engine_options_out_of_their_limits_are_refused)
     ferry_allocator no_alloc = {0};
     ferry_clock no_clock = {0};
     ferry_engine_options cases[] = {
-        {.host_devices = 65},
-        {.host_workers = 9},
-        {.max_nodes = (1u << 28) + 1},
-        {.spin_ns = -1},
-        {.spin_ns = 1000000001},
-        {.flight_records = (1u << 20) + 1},
-        {.nccl_slots = 65},
-        {.nccl_pairs = 1025},
-        {.reserved = 1},
-        {.allocator = &no_alloc},
-        {.clock = &no_clock},
-        {.loop = (ferry_loop_mode)2},
+        {.host_devices = 65},     {.host_workers = 9},     {.max_nodes = (1u << 28) + 1},
+        {.spin_ns = -1},          {.spin_ns = 1000000001}, {.flight_records = (1u << 20) + 1},
+        {.nccl_slots = 65},       {.nccl_pairs = 1025},    {.reserved = 1},
+        {.allocator = &no_alloc}, {.clock = &no_clock},    {.loop = (ferry_loop_mode)2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ferry_engine *engine = NULL;

@@ -49,11 +49,39 @@ Test(device_memory, a_gpu_has_two_kinds)
     (void)alloc_kind("second", gpu, FERRY_MEMORY_PLAIN);
     cr_assert_eq(fake->live_allocations, 2);
     assert_kind_refused(gpu, FERRY_MEMORY_PINNED, FERRY_E_UNSUPPORTED,
-                        "cuda:0: the device has no memory of that kind");
+                        "cuda:0: a buffer is refused: the device has no memory of that kind");
     assert_kind_refused(gpu, (ferry_memory)3, FERRY_E_INVALID, "kind is not a ferry_memory");
     assert_kind_refused(gpu, (ferry_memory)-1, FERRY_E_INVALID, "kind is not a ferry_memory");
     end();
     cr_assert_eq(fake->frees, 2);
+}
+
+Test(device_memory, a_drivers_refusal_comes_with_its_number)
+{
+    begin(FERRY_LOOP_EMBEDDED);
+    ferry_device *gpu = open_gpu("cuda:0"), *host = ferry_device_find(engine(), "host:0");
+    ferry_buffer_options options = FERRY_BUFFER_OPTIONS_INIT;
+    options.size_bytes = SIZE;
+    options.kind = FERRY_MEMORY_PLAIN;
+    ferry_buffer *buffer = NULL;
+    ferry_error *error = NULL;
+    fake->alloc_status = FERRY_E_DEVICE;
+    ASSERT_STATUS(ferry_buffer_create(gpu, &options, &buffer, &error), FERRY_E_DEVICE);
+    ASSERT_STATUS(error->status, FERRY_E_DEVICE);
+    cr_assert_eq(error->native_code, FAKE_ALLOC_CODE);
+    cr_assert_str_eq(error->domain, "fake");
+    cr_assert_str_eq(error->message, "cuda:0: the driver gives no memory");
+    cr_assert_eq(error->rank, FERRY_RANK_NONE);
+    ferry_error_release(error);
+    options.kind = FERRY_MEMORY_PINNED; /* the GPU's driver gives it, too */
+    ASSERT_STATUS(ferry_buffer_create(host, &options, &buffer, &error), FERRY_E_DEVICE);
+    cr_assert_eq(error->native_code, FAKE_ALLOC_CODE);
+    ferry_error_release(error);
+    fake->alloc_status = FERRY_OK;
+    ASSERT_STATUS(ferry_buffer_create(host, &options, &buffer, &error), FERRY_OK);
+    cr_assert_null(error);
+    ferry_buffer_release(buffer);
+    end();
 }
 
 /* Of the mapping that an address is in, the letters that /proc/self/smaps has for its flags. */
@@ -90,9 +118,9 @@ Test(device_memory, pinned_memory_is_a_hosts_and_asked_of_a_gpu)
     begin(FERRY_LOOP_EMBEDDED);
     ferry_device *host = ferry_device_at(engine(), 1);
     assert_kind_refused(host, FERRY_MEMORY_PINNED, FERRY_E_UNSUPPORTED,
-                        "host:1: there is no pinned memory: no GPU is open");
+                        "host:1: a buffer is refused: there is no pinned memory: no GPU is open");
     assert_kind_refused(host, FERRY_MEMORY_PLAIN, FERRY_E_UNSUPPORTED,
-                        "host:1: the device has no memory of that kind");
+                        "host:1: a buffer is refused: the device has no memory of that kind");
     (void)open_gpu("cuda:0");
     (void)alloc_kind("pinned", host, FERRY_MEMORY_PINNED);
     cr_assert_eq(fake->live_allocations, 1);
@@ -162,9 +190,12 @@ Test(device_memory, only_what_is_the_devices_can_be_wrapped)
     ferry_device *host = ferry_device_at(engine(), 2);
     const ferry_buffer *pinned = alloc_kind("pinned", host, FERRY_MEMORY_PINNED);
     char *memory = ferry_buffer_data(alloc_kind("mine", first, FERRY_MEMORY_DEFAULT)), plain[64];
-    assert_wrap_refused(host, memory + 1, "host:2: wrapping a GPU's memory as a host's");
-    assert_wrap_refused(second, memory, "cuda:1: wrapping memory that is not this device's");
-    assert_wrap_refused(first, plain, "cuda:0: wrapping memory that is not this device's");
+    assert_wrap_refused(host, memory + 1,
+                        "host:2: a buffer is refused: wrapping a GPU's memory as a host's");
+    assert_wrap_refused(second, memory,
+                        "cuda:1: a buffer is refused: wrapping memory that is not this device's");
+    assert_wrap_refused(first, plain,
+                        "cuda:0: a buffer is refused: wrapping memory that is not this device's");
     assert_wrap_refused(first, ferry_buffer_data(pinned), "not this device's");
     assert_wrap_refused(first, memory + SIZE - 8, "not this device's");
 

@@ -40,19 +40,14 @@ Test(devices, without_a_module_it_is_told_why)
 {
     begin_from(FERRY_LOOP_EMBEDDED, FAKE_NO_LIBRARY);
     assert_refused("cuda:0", NULL, FERRY_E_NOT_FOUND, "cuda:0: the module can't be loaded: /");
-    cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-    cr_assert_eq(scene_warnings(), 1);
-    ASSERT_SAYS(scene_warning(-1),
-                "there is no device \"cuda:0\": the module can't be loaded: " FAKE_MODULES
-                "/" FAKE_NO_LIBRARY "/ferry_cuda.so");
+    assert_refused("cuda:0", NULL, FERRY_E_NOT_FOUND,
+                   FAKE_MODULES "/" FAKE_NO_LIBRARY "/ferry_cuda.so");
 }
 
 Test(devices, a_module_of_another_version_is_no_backend)
 {
     begin_from(FERRY_LOOP_EMBEDDED, FAKE_OTHER_VERSION);
-    ferry_error_release(refusal_of("cuda:0", NULL, FERRY_E_NOT_FOUND));
-    cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-    ASSERT_SAYS(scene_warning(-1), "made for another version of ferry");
+    assert_refused("cuda:0", NULL, FERRY_E_NOT_FOUND, "made for another version of ferry");
 }
 
 Test(devices, a_module_without_a_driver_says_so_and_is_asked_again)
@@ -86,8 +81,6 @@ Test(devices, each_status_of_a_driver_comes_with_its_number)
         cr_assert_eq(error->native_code, FAKE_DRIVER_CODE);
         cr_assert_str_eq(error->message, "cuda:0: it was told to fail");
         ferry_error_release(error);
-        cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-        ASSERT_SAYS(scene_warning(-1), "there is no device \"cuda:0\": it was told to fail");
     }
     cr_assert_eq(ferry_device_count(engine()), 4);
     fake->device_open_status = FERRY_OK;
@@ -214,15 +207,31 @@ Test(devices, a_hosts_is_opened_by_finding_it)
 
 /* ---- the table ---- */
 
-Test(devices, finding_opens_them_lazily_and_once)
+Test(devices, finding_only_looks)
+{
+    begin(FERRY_LOOP_THREAD);
+    cr_assert_null(ferry_device_find(engine(), "cuda:0"));
+    ASSERT_SAYS(scene_warning(-1), "there is no device \"cuda:0\": it is not open");
+    cr_assert_null(ferry_device_find(engine(), "rocm:0"));
+    ASSERT_SAYS(scene_warning(-1), "ferry has no backend");
+    cr_assert_eq(fake->entries, 0);
+    cr_assert_eq(ferry_device_count(engine()), 4);
+    cr_assert_eq(ferry_device_find(engine(), "cuda:0"), NULL);
+    ferry_device *device = open_gpu("cuda:0");
+    cr_assert_eq(ferry_device_find(engine(), "cuda:0"), device);
+    cr_assert_eq(fake->device_opens, 1);
+}
+
+Test(devices, they_are_opened_lazily_and_once)
 {
     begin(FERRY_LOOP_THREAD);
     cr_assert_eq(ferry_device_count(engine()), 4);
     cr_assert_eq(fake->entries, 0);
-    ferry_device *second = ferry_device_find(engine(), "cuda:1");
-    ferry_device *first = ferry_device_find(engine(), "cuda:0");
+    ferry_device *second = open_gpu("cuda:1");
+    ferry_device *first = open_gpu("cuda:0");
     cr_assert(first != NULL && second != NULL && first != second);
     cr_assert_eq(ferry_device_find(engine(), "cuda:1"), second);
+    (void)open_gpu("cuda:1");
     cr_assert_eq(ferry_device_count(engine()), 6);
     cr_assert_eq(ferry_device_at(engine(), 4), second);
     cr_assert_eq(ferry_device_at(engine(), 5), first);
@@ -240,7 +249,8 @@ Test(devices, two_engines_have_their_own)
     test_engine other;
     test_engine_open(&other, FERRY_LOOP_EMBEDDED);
     ferry_device *mine = open_gpu("cuda:0");
-    ferry_device *others = ferry_device_find(other.engine, "cuda:0");
+    ferry_device *others = NULL;
+    ASSERT_STATUS(ferry_device_open(other.engine, "cuda:0", NULL, &others, NULL), FERRY_OK);
     cr_assert(others != NULL && others != mine);
     cr_assert_eq(fake->entries, 1);
     cr_assert_eq(fake->opens, 2);
@@ -331,7 +341,7 @@ Test(devices, a_callback_finds_only_what_is_open)
     ASSERT_STATUS(self.opened, FERRY_E_DEADLOCK);
     cr_assert_null(self.found);
     cr_assert_eq(self.found_open, device);
-    ASSERT_SAYS(scene_warning(-1), "\"cuda:1\": no device is opened in a callback");
+    ASSERT_SAYS(scene_warning(-1), "\"cuda:1\": it is not open");
 }
 
 /* ---- ending ---- */
@@ -419,7 +429,8 @@ static int child_of(void)
     CHECK(ferry_device_find(engine(), "cuda:0") == NULL);
     /* It loads what the parent has not. */
     for (size_t i = 0; CHILD_MAY_ALLOCATE && i < ferry_backend_count(); i++) {
-        ferry_backend_info backend = ferry_backend_at(i);
+        ferry_backend_info backend = FERRY_BACKEND_INFO_INIT;
+        CHECK(ferry_backend_at(i, &backend) == FERRY_OK);
         if (strcmp(backend.name, "cuda") == 0)
             CHECK(!backend.is_here && strstr(backend.reason, "parent process") != NULL);
     }
@@ -511,10 +522,10 @@ Test(devices, a_gpu_is_described_and_says_what_it_lacks)
 
 static ferry_backend_info cuda_backend(void)
 {
-    size_t i = 0;
-    while (strcmp(ferry_backend_at(i).name, "cuda") != 0)
+    ferry_backend_info info = FERRY_BACKEND_INFO_INIT;
+    for (size_t i = 0; ferry_backend_at(i, &info) == FERRY_OK && strcmp(info.name, "cuda") != 0;)
         i++;
-    return ferry_backend_at(i);
+    return info;
 }
 
 Test(devices, the_backend_says_how_many_there_are)

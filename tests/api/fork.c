@@ -39,7 +39,7 @@ static int check_engine(family *f)
     CHECK_FORKED(ferry_engine_arm(engine));
     CHECK(ferry_engine_timeout_ns(engine) == -1);
     CHECK_FORKED(ferry_engine_trace(engine, NULL));
-    CHECK(ferry_engine_flight_records(engine, &record, 1) == 0);
+    CHECK(ferry_engine_flight_records(engine, &record, sizeof(ferry_trace_record), 1) == 0);
     CHECK_FORKED(status_of(ferry_engine_drain(engine)));
     CHECK_FORKED(status_of(ferry_engine_writable(engine)));
     return 0;

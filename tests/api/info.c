@@ -16,14 +16,20 @@ Test(info, every_backend_has_a_name_and_says_why)
     bool host_is_here = false, cuda_is_known = false;
     cr_assert_gt(ferry_backend_count(), 0);
     for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info backend = ferry_backend_at(i);
+        ferry_backend_info backend = FERRY_BACKEND_INFO_INIT;
+        ASSERT_STATUS(ferry_backend_at(i, &backend), FERRY_OK);
         cr_assert_gt(strlen(backend.name), 0);
         cr_assert_gt(strlen(backend.reason), 0);
         host_is_here = host_is_here || (strcmp(backend.name, "host") == 0 && backend.is_here);
         cuda_is_known = cuda_is_known || strcmp(backend.name, "cuda") == 0;
     }
     cr_assert(host_is_here && cuda_is_known);
-    cr_assert_null(ferry_backend_at(ferry_backend_count()).name);
+    ferry_backend_info none = FERRY_BACKEND_INFO_INIT;
+    ASSERT_STATUS(ferry_backend_at(ferry_backend_count(), &none), FERRY_E_NOT_FOUND);
+    cr_assert_null(none.name);
+    ASSERT_STATUS(ferry_backend_at(0, NULL), FERRY_E_INVALID);
+    none.struct_size = 4;
+    ASSERT_STATUS(ferry_backend_at(0, &none), FERRY_E_INVALID);
 }
 
 Test(info, a_device_is_described)
@@ -95,7 +101,8 @@ Test(info, variables_are_listed_with_their_values)
     cr_assert_eq(setenv("FERRY_LOG", "error", 1), 0);
     bool seen = false;
     for (size_t i = 0; i < ferry_variable_count(); i++) {
-        ferry_variable_info variable = ferry_variable_at(i);
+        ferry_variable_info variable = FERRY_VARIABLE_INFO_INIT;
+        ASSERT_STATUS(ferry_variable_at(i, &variable), FERRY_OK);
         cr_assert_gt(strlen(variable.text), 0);
         if (strcmp(variable.name, "FERRY_LOG") == 0) {
             cr_assert_str_eq(variable.value, "error");
@@ -103,5 +110,10 @@ Test(info, variables_are_listed_with_their_values)
         }
     }
     cr_assert(seen);
-    cr_assert_null(ferry_variable_at(ferry_variable_count()).name);
+    ferry_variable_info none = FERRY_VARIABLE_INFO_INIT;
+    ASSERT_STATUS(ferry_variable_at(ferry_variable_count(), &none), FERRY_E_NOT_FOUND);
+    cr_assert_null(none.name);
+    ASSERT_STATUS(ferry_variable_at(0, NULL), FERRY_E_INVALID);
+    none.struct_size = 5000;
+    ASSERT_STATUS(ferry_variable_at(0, &none), FERRY_E_INVALID);
 }

@@ -17,7 +17,7 @@ static int exchange(ferry_engine *engine, ferry_group *group, int32_t rank)
     ferry_buffer *buffer = NULL;
     if (ferry_buffer_alloc(ferry_device_find(engine, "host:0"), 16, &buffer) != FERRY_OK)
         return FAILED_MESSAGE;
-    ferry_peer next = (ferry_peer)(rank + 1) % COUNT, last = (ferry_peer)(rank + COUNT - 1) % COUNT;
+    ferry_rank next = (ferry_rank)(rank + 1) % COUNT, last = (ferry_rank)(rank + COUNT - 1) % COUNT;
     ferry_future *ends[] = {
         ferry_recv(group, last, 1, (ferry_span){buffer, 0, 8}, NULL),
         ferry_send(group, next, 1, (ferry_span){buffer, 8, 8}, NULL),
@@ -42,7 +42,7 @@ static int live(const char *store, int32_t rank)
     ferry_group *group = NULL;
     if (ferry_engine_create(NULL, &engine, NULL) != FERRY_OK)
         return FAILED_JOIN;
-    ferry_group_options options = test_group_options(COUNT, rank);
+    ferry_group_options options = test_group_options(COUNT, (ferry_rank)rank);
     options.store = store;
     ferry_future *joined = ferry_group_join(engine, &options, &group);
     if (ferry_future_wait(joined, -1) != FERRY_OK)

@@ -18,12 +18,12 @@ enum { SIZE = 4096, TAGS = 200 };
 
 static ferry_future *send_to(size_t from, size_t to, ferry_tag tag, ferry_span span)
 {
-    return ferry_send(members[from].group, (ferry_peer)to, tag, span, NULL);
+    return ferry_send(members[from].group, (ferry_rank)to, tag, span, NULL);
 }
 
 static ferry_future *recv_from(size_t at, size_t from, ferry_tag tag, ferry_span span)
 {
-    return ferry_recv(members[at].group, (ferry_peer)from, tag, span, NULL);
+    return ferry_recv(members[at].group, (ferry_rank)from, tag, span, NULL);
 }
 
 static void assert_exchange(size_t from, size_t to, size_t size_bytes, bool recv_first)
@@ -363,7 +363,7 @@ static void cancel_and_leave(uint32_t count, bool has_memory)
     ferry_future *joins[2];
     for (uint32_t i = 0; i < count; i++) {
         (void)begin_member(FERRY_LOOP_THREAD);
-        ferry_group_options options = test_group_options(count, (int32_t)i);
+        ferry_group_options options = test_group_options(count, (ferry_rank)i);
         options.linger_ns = -1;
         joins[i] = join_group(i, &options);
     }
@@ -414,7 +414,7 @@ Test(messages, that_cant_be_are_refused_with_a_line)
     ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
     bad.reserved = 1;
     const struct {
-        ferry_peer peer;
+        ferry_rank peer;
         ferry_span span;
         const ferry_op_options *options;
         ferry_status expected;
@@ -658,7 +658,7 @@ Test(messages, in_an_engine_attached_to_libev)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_future *joins[2];
     for (int32_t i = 0; i < 2; i++) {
-        ferry_group_options group = test_group_options(2, i);
+        ferry_group_options group = test_group_options(2, (ferry_rank)i);
         joins[i] = join_group((size_t)i, &group);
     }
     while (ferry_future_poll(joins[0]) == FERRY_PENDING)

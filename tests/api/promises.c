@@ -43,6 +43,62 @@ Test(promises, pending_is_no_way_to_resolve_one)
     play("now p PENDING; keep p; now p OK");
 }
 
+Test(promises, resolved_with_a_value)
+{
+    play("promise p; promise empty; promise none");
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
+    ferry_future *empty = own(ferry_promise_future(the_promise("empty")));
+    ferry_future *none = own(ferry_promise_future(the_promise("none")));
+    ferry_value value = FERRY_VALUE_INIT;
+    char given[] = "what it gave";
+    ASSERT_STATUS(ferry_future_value(future, &value), FERRY_E_NOT_FOUND);
+    ASSERT_STATUS(ferry_promise_resolve_value(the_promise("p"), given, 12), FERRY_OK);
+    memset(given, 'x', 12);
+    ASSERT_STATUS(ferry_future_poll(future), FERRY_OK);
+    ASSERT_STATUS(ferry_promise_resolve_value(the_promise("p"), "other", 5), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("p"), FERRY_E_FAILED, NULL), FERRY_E_INVALID);
+    play("release p; settle");
+    ASSERT_STATUS(ferry_future_value(future, &value), FERRY_OK);
+    cr_assert_eq(value.size_bytes, 12);
+    cr_assert_str_eq(value.data, "what it gave");
+    cr_assert_eq(value.version, 0);
+    ASSERT_STATUS(ferry_promise_resolve_value(the_promise("empty"), NULL, 0), FERRY_OK);
+    ASSERT_STATUS(ferry_future_value(empty, &value), FERRY_OK);
+    cr_assert(value.size_bytes == 0 && value.data != NULL);
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("none"), FERRY_OK, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_future_value(none, &value), FERRY_E_NOT_FOUND);
+    cr_assert(value.size_bytes == 0 && value.data == NULL,
+              "nothing stays of what was there before");
+}
+
+Test(promises, values_that_cannot_be_leave_them_unresolved)
+{
+    static const char large[65537];
+    play("promise p");
+    ferry_promise *promise = the_promise("p");
+    ferry_value value = FERRY_VALUE_INIT;
+    ASSERT_STATUS(ferry_promise_resolve_value(NULL, "a", 1), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_promise_resolve_value(promise, NULL, 1), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_promise_resolve_value(promise, large, 65537), FERRY_E_INVALID);
+    failing_allocator_arm(&scene()->memory, 1, false);
+    ASSERT_STATUS(ferry_promise_resolve_value(promise, "a", 1), FERRY_E_NO_MEMORY);
+    play("now p PENDING");
+    ASSERT_STATUS(ferry_promise_resolve_value(promise, large, 65536), FERRY_OK);
+    ferry_future *future = own(ferry_promise_future(promise));
+    ASSERT_STATUS(ferry_future_value(future, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_future_value(NULL, &value), FERRY_E_INVALID);
+    value.struct_size = 7;
+    ASSERT_STATUS(ferry_future_value(future, &value), FERRY_E_INVALID);
+    struct {
+        size_t struct_size;
+        const void *data;
+    } older = {.struct_size = sizeof older};
+    ASSERT_STATUS(ferry_future_value(future, (ferry_value *)(void *)&older), FERRY_OK);
+    cr_assert_not_null(older.data);
+    play("promise late; cancel late; settle");
+    ASSERT_STATUS(ferry_promise_resolve_value(the_promise("late"), "a", 1), FERRY_E_CANCELLED);
+}
+
 Test(promises, dropped_ones_are_broken)
 {
     play("promise p; n = nop after p");

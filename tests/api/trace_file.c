@@ -354,7 +354,8 @@ Test(trace_file, beside_hooks_and_a_small_flight_recorder)
     scene_settle();
     cr_assert_eq(hooked, made);
     ferry_trace_record records[4 * SMALL_RING];
-    size_t count = ferry_engine_flight_records(engine(), records, 4 * SMALL_RING);
+    size_t count =
+        ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 4 * SMALL_RING);
     cr_assert_leq(count, SMALL_RING);
     cr_assert_geq(count, SMALL_RING - 1);
     ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
@@ -363,7 +364,9 @@ Test(trace_file, beside_hooks_and_a_small_flight_recorder)
     cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(trace_end_number(&document, "dropped"), 0);
     (void)make_nops(100);
-    cr_assert_geq(ferry_engine_flight_records(engine(), records, 4 * SMALL_RING), SMALL_RING - 1);
+    cr_assert_geq(
+        ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 4 * SMALL_RING),
+        SMALL_RING - 1);
 }
 
 /* ---- idle ---- */

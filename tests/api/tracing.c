@@ -158,7 +158,7 @@ Test(tracing, off_gives_none)
     size_t count = self.count;
     play("nop; release it; settle");
     cr_assert_eq(self.count, count);
-    cr_assert_eq(ferry_engine_flight_records(engine(), &record, 1), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), &record, sizeof(ferry_trace_record), 1), 0);
 }
 
 Test(tracing, what_was_overwritten_is_counted_as_lost)
@@ -178,7 +178,8 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
 {
     scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
     ferry_trace_record records[256];
-    cr_assert_eq(ferry_engine_flight_records(engine(), records, 256), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 256),
+                 0);
     uint64_t last = 0;
     for (int i = 0; i < 100; i++) {
         stepped_clock_step(&scene()->time, 1);
@@ -186,7 +187,7 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
         last = ferry_future_id(nop);
         ferry_future_release(nop);
     }
-    size_t count = ferry_engine_flight_records(engine(), records, 256);
+    size_t count = ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 256);
     cr_assert_geq(count, 60);
     cr_assert_leq(count, 64);
     for (size_t i = 1; i < count; i++)
@@ -194,12 +195,12 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
     cr_assert_str_eq(life_of(records, count, last), "submitted ready issued resolved quiet");
     cr_assert_eq(records[count - 1].op, last);
 
-    size_t few = ferry_engine_flight_records(engine(), records, 3);
+    size_t few = ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 3);
     cr_assert_eq(few, 3);
     cr_assert_eq(records[2].op, last);
     cr_assert_eq(records[2].what, FERRY_TRACE_QUIET);
-    cr_assert_eq(ferry_engine_flight_records(engine(), NULL, 3), 0);
-    cr_assert_eq(ferry_engine_flight_records(engine(), records, 0), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), NULL, sizeof(ferry_trace_record), 3), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 0), 0);
 }
 
 Test(tracing, both_at_once)
@@ -208,7 +209,7 @@ Test(tracing, both_at_once)
     hook();
     play("n = nop; settle");
     ferry_trace_record records[64];
-    size_t count = ferry_engine_flight_records(engine(), records, 64);
+    size_t count = ferry_engine_flight_records(engine(), records, sizeof(ferry_trace_record), 64);
     cr_assert_str_eq(life_of(records, count, op_of("n")), "submitted ready issued resolved quiet");
     cr_assert_str_eq(life("n"), "submitted ready issued resolved quiet");
 }

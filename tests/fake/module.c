@@ -143,9 +143,15 @@ static void fake_describe(fry_device *device, fry_device_facts *facts)
 }
 
 static ferry_status fake_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                      void **memory_p)
+                                      void **memory_p, fry_fault *fault)
 {
     int status = atomic_load(&fake_module_state.alloc_status);
+    if (status == FERRY_E_DEVICE)
+        *fault = (fry_fault){.status = FERRY_E_DEVICE,
+                             .rank = -1,
+                             .native_code = FAKE_ALLOC_CODE,
+                             .domain = "fake",
+                             .message = "the driver gives no memory"};
     if (status != FERRY_OK)
         return (ferry_status)status;
     void *memory;

@@ -79,11 +79,11 @@ static void begin_half(int i, bool is_send)
     transfer *self = &transfers[i];
     const rank *from = &ranks[self->from], *to = &ranks[self->to];
     if (is_send) {
-        self->send = ferry_send(from->group, (ferry_peer)self->to, (ferry_tag)i,
+        self->send = ferry_send(from->group, (ferry_rank)self->to, (ferry_tag)i,
                                 (ferry_span){from->out, (size_t)i * BYTES, BYTES}, NULL);
         return;
     }
-    self->receive = ferry_recv(to->group, (ferry_peer)self->from, (ferry_tag)i,
+    self->receive = ferry_recv(to->group, (ferry_rank)self->from, (ferry_tag)i,
                                (ferry_span){to->in, (size_t)i * BYTES, BYTES}, NULL);
     self->waiter = (ferry_waiter){.fn = note_end};
     CHECK_STATUS(ferry_future_on_ready(self->receive, &self->waiter), FERRY_OK);

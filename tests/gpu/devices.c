@@ -56,8 +56,8 @@ static void open_and_find(void)
     char name[32];
     for (int i = 0; i < count; i++) {
         (void)snprintf(name, sizeof name, "cuda:%d", i);
-        ferry_device *device = ferry_device_find(ge.engine, name);
-        CHECK(device != NULL && device == gpu_device(&ge, name));
+        ferry_device *device = gpu_device(&ge, name);
+        CHECK(device != NULL && device == ferry_device_find(ge.engine, name));
         ferry_device_info info = FERRY_DEVICE_INFO_INIT;
         CHECK_STATUS(ferry_device_describe(device, &info), FERRY_OK);
         CHECK(strcmp(info.name, name) == 0 && strcmp(info.backend, "cuda") == 0);
@@ -67,7 +67,7 @@ static void open_and_find(void)
         CHECK(ferry_device_lacks(device, FERRY_CAN_COPY_ROWS) == NULL);
         CHECK(ferry_device_lacks(device, FERRY_CAN_USE_HOST_POINTERS) != NULL);
     }
-    CHECK(ferry_device_find(ge.engine, "cuda:0/15") != NULL);
+    CHECK(gpu_device(&ge, "cuda:0/15") != NULL);
     CHECK(ferry_device_count(ge.engine) == 1 + (size_t)count + 1);
     CHECK(ge.log_lines == 0);
 
@@ -92,7 +92,8 @@ static void tell_of_backends(void)
     bool is_seen = false;
     leave_marks();
     for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info backend = ferry_backend_at(i);
+        ferry_backend_info backend = FERRY_BACKEND_INFO_INIT;
+        (void)ferry_backend_at(i, &backend);
         if (strcmp(backend.name, "cuda") != 0)
             continue;
         is_seen = true;

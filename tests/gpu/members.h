@@ -79,7 +79,8 @@ static inline void join_all(member *members, int count)
         group.store = "mem:gpu";
         group.job = "job";
         group.size = (uint32_t)count;
-        group.rank = i;
+        group.rank = (ferry_rank)i;
+        group.has_rank = true;
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
         group.window_messages = window_messages;
         group.unexpected_max = UNEXPECTED_FEW;

@@ -97,7 +97,7 @@ static bool share_gpu(int one, int other)
 static uint64_t nccl_bytes(int from, int to)
 {
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-    CHECK_STATUS(ferry_group_member(ranks[from].group, (ferry_peer)to, &info), FERRY_OK);
+    CHECK_STATUS(ferry_group_member(ranks[from].group, (ferry_rank)to, &info), FERRY_OK);
     return info.nccl_bytes;
 }
 
@@ -122,10 +122,10 @@ static void begin_half(int i, bool is_send)
 {
     parcel *self = &parcels[i];
     if (is_send)
-        self->send = ferry_send(ranks[self->from].group, (ferry_peer)self->to, (ferry_tag)i,
+        self->send = ferry_send(ranks[self->from].group, (ferry_rank)self->to, (ferry_tag)i,
                                 ferry_buffer_span(self->src), NULL);
     else
-        self->receive = ferry_recv(ranks[self->to].group, (ferry_peer)self->from, (ferry_tag)i,
+        self->receive = ferry_recv(ranks[self->to].group, (ferry_rank)self->from, (ferry_tag)i,
                                    ferry_buffer_span(self->dst), NULL);
 }
 

@@ -19,7 +19,8 @@ static inline void *nccl_emulators(const char *name)
 static inline bool nccl_is_here(void)
 {
     for (size_t i = 0; i < ferry_backend_count(); i++) {
-        ferry_backend_info info = ferry_backend_at(i);
+        ferry_backend_info info = FERRY_BACKEND_INFO_INIT;
+        (void)ferry_backend_at(i, &info);
         if (strcmp(info.name, "nccl") != 0)
             continue;
         if (!info.is_here)
@@ -47,7 +48,8 @@ static inline ferry_group_options nccl_group(int size, int rank)
     group.store = "mem:gpu";
     group.job = "job";
     group.size = (uint32_t)size;
-    group.rank = rank;
+    group.rank = (ferry_rank)rank;
+    group.has_rank = true;
     group.lease_ns = 100000000000;
     group.unexpected_max = UNEXPECTED_FEW;
     group.gpu_way = FERRY_GPU_WAY_NCCL;

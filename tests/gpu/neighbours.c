@@ -56,7 +56,7 @@ static uint64_t exchange_all(scene *self)
 static ferry_member_info other_member(scene *self)
 {
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-    CHECK_STATUS(ferry_group_member(self->own.group, (ferry_peer)(1 - self->rank), &info),
+    CHECK_STATUS(ferry_group_member(self->own.group, (ferry_rank)(1 - self->rank), &info),
                  FERRY_OK);
     return info;
 }
@@ -262,7 +262,7 @@ static reading begin_reading(scene *self, int sender, ferry_tag tag)
 {
     reading out;
     bool sends = self->rank == sender;
-    ferry_peer peer = (ferry_peer)(1 - self->rank);
+    ferry_rank peer = (ferry_rank)(1 - self->rank);
     out.buffer =
         gpu_buffer(self->own.at.gpus[0], MIB, sends ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT);
     write_to(&self->own, ferry_buffer_span(out.buffer), tag);
@@ -435,7 +435,7 @@ static void storm_once(scene *self, uint64_t round)
         uint64_t word = (round * STORM + i) * UINT64_C(0x9e3779b97f4a7c15); /* the same of both */
         bool sends = self->rank == (int)(word >> 40 & 1);
         size_t size = 1 + (size_t)(word >> 20) % (BYTES_MOST / 2);
-        ferry_peer peer = (ferry_peer)(1 - self->rank);
+        ferry_rank peer = (ferry_rank)(1 - self->rank);
         buffers[i] = gpu_buffer(place_of(&self->own, 1 + below(PLACES - 1)), size,
                                 below(4) != 0 ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT);
         ferry_span span = ferry_buffer_span(buffers[i]);

@@ -44,7 +44,7 @@ static ferry_device *gpu_of(int rank)
 static ferry_member_info seen_by(int rank)
 {
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-    CHECK_STATUS(ferry_group_member(members[rank].group, (ferry_peer)(1 - rank), &info), FERRY_OK);
+    CHECK_STATUS(ferry_group_member(members[rank].group, (ferry_rank)(1 - rank), &info), FERRY_OK);
     return info;
 }
 
@@ -58,8 +58,8 @@ static void pass(int from, size_t size_bytes, ferry_memory from_kind, ferry_memo
     bool is_right = false;
     write_to(&members[from], ferry_buffer_span(src), seed);
     ferry_future *receive =
-        ferry_recv(members[1 - from].group, (ferry_peer)from, seed, ferry_buffer_span(dst), NULL);
-    CHECK_STATUS(gpu_end(ferry_send(members[from].group, (ferry_peer)(1 - from), seed,
+        ferry_recv(members[1 - from].group, (ferry_rank)from, seed, ferry_buffer_span(dst), NULL);
+    CHECK_STATUS(gpu_end(ferry_send(members[from].group, (ferry_rank)(1 - from), seed,
                                     ferry_buffer_span(src), NULL)),
                  FERRY_OK);
     CHECK_STATUS(gpu_end(receive), FERRY_OK);
@@ -137,9 +137,9 @@ static void test_many(void)
     }
     for (int i = 0; i < MANY; i++) { /* each end in an order of its own */
         int k = (i * 37 + 5) % MANY;
-        sends[i] = ferry_send(members[i % 2].group, (ferry_peer)(1 - i % 2), (ferry_tag)i,
+        sends[i] = ferry_send(members[i % 2].group, (ferry_rank)(1 - i % 2), (ferry_tag)i,
                               ferry_buffer_span(from[i]), NULL);
-        receives[k] = ferry_recv(members[1 - k % 2].group, (ferry_peer)(k % 2), (ferry_tag)k,
+        receives[k] = ferry_recv(members[1 - k % 2].group, (ferry_rank)(k % 2), (ferry_tag)k,
                                  ferry_buffer_span(into[k]), NULL);
     }
     for (int i = 0; i < MANY; i++) {
@@ -166,9 +166,9 @@ static void say_and_answer(void)
         int rank = i % 2;
         OWN_BUFFER *from = gpu_buffer(members[rank].at.host, 8, FERRY_MEMORY_DEFAULT);
         OWN_BUFFER *into = gpu_buffer(members[1 - rank].at.host, 8, FERRY_MEMORY_DEFAULT);
-        ferry_future *receive = ferry_recv(members[1 - rank].group, (ferry_peer)rank, 1000,
+        ferry_future *receive = ferry_recv(members[1 - rank].group, (ferry_rank)rank, 1000,
                                            ferry_buffer_span(into), NULL);
-        CHECK_STATUS(gpu_end(ferry_send(members[rank].group, (ferry_peer)(1 - rank), 1000,
+        CHECK_STATUS(gpu_end(ferry_send(members[rank].group, (ferry_rank)(1 - rank), 1000,
                                         ferry_buffer_span(from), NULL)),
                      FERRY_OK);
         CHECK_STATUS(gpu_end(receive), FERRY_OK);
@@ -195,8 +195,8 @@ static void go_together(int count, int ways, uint64_t groups_most)
         ferry_span src = {from[rank], (size_t)i * SMALL, SMALL};
         ferry_span dst = {into[1 - rank], (size_t)i * SMALL, SMALL};
         receives[i] =
-            ferry_recv(members[1 - rank].group, (ferry_peer)rank, (ferry_tag)i, dst, NULL);
-        sends[i] = ferry_send(members[rank].group, (ferry_peer)(1 - rank), (ferry_tag)i, src, NULL);
+            ferry_recv(members[1 - rank].group, (ferry_rank)rank, (ferry_tag)i, dst, NULL);
+        sends[i] = ferry_send(members[rank].group, (ferry_rank)(1 - rank), (ferry_tag)i, src, NULL);
     }
     say_and_answer();
     if (set_delay != NULL)
@@ -373,9 +373,9 @@ static void begin_word(word *self, ferry_tag tag)
     self->from = gpu_buffer(gpu_of(self->rank), size_bytes, FERRY_MEMORY_DEFAULT);
     self->into = gpu_buffer(gpu_of(1 - self->rank), size_bytes, FERRY_MEMORY_DEFAULT);
     write_to(&members[self->rank], ferry_buffer_span(self->from), self->seed);
-    self->send = ferry_send(members[self->rank].group, (ferry_peer)(1 - self->rank), tag,
+    self->send = ferry_send(members[self->rank].group, (ferry_rank)(1 - self->rank), tag,
                             ferry_buffer_span(self->from), &send);
-    self->receive = ferry_recv(members[1 - self->rank].group, (ferry_peer)self->rank, tag,
+    self->receive = ferry_recv(members[1 - self->rank].group, (ferry_rank)self->rank, tag,
                                ferry_buffer_span(self->into), &receive);
 }
 
@@ -462,9 +462,9 @@ static void lose(int gpu)
     }
     EMU(emu_hold)();
     for (int i = 0; i < MANY; i++) {
-        sends[i] = ferry_send(members[i % 2].group, (ferry_peer)(1 - i % 2), (ferry_tag)i,
+        sends[i] = ferry_send(members[i % 2].group, (ferry_rank)(1 - i % 2), (ferry_tag)i,
                               ferry_buffer_span(from[i]), NULL);
-        receives[i] = ferry_recv(members[1 - i % 2].group, (ferry_peer)(i % 2), (ferry_tag)i,
+        receives[i] = ferry_recv(members[1 - i % 2].group, (ferry_rank)(i % 2), (ferry_tag)i,
                                  ferry_buffer_span(into[i]), NULL);
     }
     CHECK_STATUS(gpu_end(ferry_future_issued(receives[0])), FERRY_OK); /* a lot stands there */

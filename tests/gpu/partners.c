@@ -46,9 +46,9 @@ static ferry_device *own_gpu(const scene *self)
     return self->own.at.gpus[gpu_count > 1 ? self->rank : 0];
 }
 
-static ferry_peer peer_of(const scene *self)
+static ferry_rank peer_of(const scene *self)
 {
-    return (ferry_peer)(1 - self->rank);
+    return (ferry_rank)(1 - self->rank);
 }
 
 static uint64_t seed_of(int rank)
@@ -162,7 +162,7 @@ static bool names_domain(ferry_future *future, const char *domain)
 static bool names_rank(ferry_future *future, int rank)
 {
     const ferry_error *error = ferry_future_error(future);
-    while (error != NULL && error->rank != rank)
+    while (error != NULL && error->rank != (ferry_rank)rank)
         error = error->cause;
     return error != NULL;
 }

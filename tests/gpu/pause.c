@@ -60,7 +60,7 @@ static uint64_t lots_of(int i)
     uint64_t lots = 0;
     for (int k = 0; k < RANKS; k++) {
         ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-        CHECK_STATUS(ferry_group_member(ranks[i].group, (ferry_peer)k, &info), FERRY_OK);
+        CHECK_STATUS(ferry_group_member(ranks[i].group, (ferry_rank)k, &info), FERRY_OK);
         lots += info.nccl_groups;
     }
     return lots;
@@ -98,9 +98,9 @@ static void begin(message *self, int from, int to, ferry_tag tag, int64_t deadli
                                     ferry_buffer_span(bytes), NULL)),
                  FERRY_OK);
     self->receive =
-        ferry_recv(ranks[to].group, (ferry_peer)from, tag, ferry_buffer_span(self->dst), &options);
+        ferry_recv(ranks[to].group, (ferry_rank)from, tag, ferry_buffer_span(self->dst), &options);
     self->send =
-        ferry_send(ranks[from].group, (ferry_peer)to, tag, ferry_buffer_span(self->src), &options);
+        ferry_send(ranks[from].group, (ferry_rank)to, tag, ferry_buffer_span(self->src), &options);
 }
 
 static void give_back(message *self)
@@ -139,8 +139,8 @@ static void pass_to_itself(int i)
 {
     OWN_BUFFER *some = gpu_buffer(ranks[i].host, 16, FERRY_MEMORY_DEFAULT);
     ferry_span src = {some, 0, 8}, dst = {some, 8, 8};
-    ferry_future *receive = ferry_recv(ranks[i].group, (ferry_peer)i, 6, dst, NULL);
-    CHECK_STATUS(gpu_end(ferry_send(ranks[i].group, (ferry_peer)i, 6, src, NULL)), FERRY_OK);
+    ferry_future *receive = ferry_recv(ranks[i].group, (ferry_rank)i, 6, dst, NULL);
+    CHECK_STATUS(gpu_end(ferry_send(ranks[i].group, (ferry_rank)i, 6, src, NULL)), FERRY_OK);
     CHECK_STATUS(gpu_end(receive), FERRY_OK);
 }
 

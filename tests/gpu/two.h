@@ -58,7 +58,8 @@ static inline void join(scene *self)
     group.store = store;
     group.job = "job";
     group.size = 2;
-    group.rank = self->rank;
+    group.rank = (ferry_rank)self->rank;
+    group.has_rank = true;
     group.lease_ns = lease_ns;
     group.unexpected_max = UNEXPECTED_FEW;
     group.gpu_way = gpu_way;
@@ -84,8 +85,8 @@ static inline void meet(scene *self)
     OWN_BUFFER *buffer = gpu_buffer(self->own.at.host, 16, FERRY_MEMORY_DEFAULT);
     ferry_span to = {buffer, 0, 8}, from = {buffer, 8, 8};
     ferry_future *receive =
-        ferry_recv(self->own.group, (ferry_peer)(1 - self->rank), 1000, from, NULL);
-    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_peer)(1 - self->rank), 1000, to, NULL)),
+        ferry_recv(self->own.group, (ferry_rank)(1 - self->rank), 1000, from, NULL);
+    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_rank)(1 - self->rank), 1000, to, NULL)),
                  FERRY_OK);
     CHECK_STATUS(gpu_end(receive), FERRY_OK);
 }
@@ -93,7 +94,7 @@ static inline void meet(scene *self)
 static inline void send_one(scene *self, ferry_buffer *buffer, uint64_t seed, ferry_tag tag)
 {
     write_to(&self->own, ferry_buffer_span(buffer), seed);
-    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_peer)(1 - self->rank), tag,
+    CHECK_STATUS(gpu_end(ferry_send(self->own.group, (ferry_rank)(1 - self->rank), tag,
                                     ferry_buffer_span(buffer), NULL)),
                  FERRY_OK);
 }
@@ -102,7 +103,7 @@ static inline void receive_one(scene *self, ferry_buffer *buffer, uint64_t seed,
 {
     bool is_right = false;
     write_to(&self->own, ferry_buffer_span(buffer), seed + 1);
-    CHECK_STATUS(gpu_end(ferry_recv(self->own.group, (ferry_peer)(1 - self->rank), tag,
+    CHECK_STATUS(gpu_end(ferry_recv(self->own.group, (ferry_rank)(1 - self->rank), tag,
                                     ferry_buffer_span(buffer), NULL)),
                  FERRY_OK);
     CHECK_STATUS(read_from(&self->own, ferry_buffer_span(buffer), seed, &is_right), FERRY_OK);

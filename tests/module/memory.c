@@ -27,9 +27,10 @@ static ferry_status try_alloc(fry_device *device, size_t size_bytes, fry_memory_
                               char **memory_p)
 {
     void *memory = NULL;
+    fry_fault fault;
     CUcontext before, now;
     OK(cuCtxGetCurrent(&before));
-    ferry_status status = device->ops->memory_alloc(device, size_bytes, kind, &memory);
+    ferry_status status = device->ops->memory_alloc(device, size_bytes, kind, &memory, &fault);
     OK(cuCtxGetCurrent(&now));
     CHECK(before == now && (memory != NULL) == (status == FERRY_OK));
     *memory_p = memory;

@@ -44,7 +44,8 @@ static ferry_status share_of(rig *self, fry_device *device, const void *memory, 
 static char *get(fry_device *device, size_t size_bytes, fry_memory_kind kind)
 {
     void *memory = NULL;
-    OK(device->ops->memory_alloc(device, size_bytes, kind, &memory));
+    fry_fault fault;
+    OK(device->ops->memory_alloc(device, size_bytes, kind, &memory, &fault));
     return memory;
 }
 

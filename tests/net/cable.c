@@ -102,10 +102,14 @@ static void finish(net_member *members[2], bool has_probe)
     }
 }
 
+/*
+ * What TCP sent in that second it repeats after one, two, four; a busy machine draws the second
+ * out, and what follows with it. So the lease is far from that.
+ */
 static void one_second(void)
 {
     net_member *members[2];
-    begin(members, "lease_ms=8000", "transfer_ms=30000");
+    begin(members, "lease_ms=60000", "transfer_ms=120000");
     net_rest(SECOND_NS);
     net_host_plug(1, true);
     for (int i = 0; i < 2; i++) {
@@ -149,7 +153,7 @@ static void for_ever(void)
 int main(int argc, char **argv)
 {
     static const net_role roles[] = {{"member", member}};
-    static const net_case cases[] = {{"one_second", one_second, 60},
+    static const net_case cases[] = {{"one_second", one_second, 200},
                                      {"five_seconds", five_seconds, 90},
                                      {"for_ever", for_ever, 60}};
     return net_test_main(argc, argv, roles, 1, cases, 3);

@@ -62,10 +62,8 @@ static void *open_all(void *arg)
         char name[32];
         (void)snprintf(name, sizeof name, "cuda:%u", index);
         ferry_device *device = NULL, *expected = NULL;
-        if (i % 2 == 0)
-            device = ferry_device_find(round->engine, name);
-        else
-            CHECK(ferry_device_open(round->engine, name, NULL, &device, NULL) == FERRY_OK);
+        CHECK(ferry_device_open(round->engine, name, NULL, &device, NULL) == FERRY_OK);
+        CHECK(ferry_device_find(round->engine, name) == device);
         CHECK(device != NULL && strcmp(ferry_device_name(device), name) == 0);
         if (!atomic_compare_exchange_strong(&round->seen[index], &expected, device))
             CHECK(expected == device);

@@ -187,7 +187,8 @@ static void open_world(world *w, uint32_t workers)
     for (size_t i = 0; i < DEVICES; i++) {
         fry_device *device = fry_host_device(w->host, i);
         void *bytes;
-        CHECK(device->ops->memory_alloc(device, DEVICE_BYTES, FRY_MEMORY_DEFAULT, &bytes) ==
+        fry_fault fault;
+        CHECK(device->ops->memory_alloc(device, DEVICE_BYTES, FRY_MEMORY_DEFAULT, &bytes, &fault) ==
               FERRY_OK);
         w->memory[i] = bytes;
         w->model[i] = malloc(DEVICE_BYTES);

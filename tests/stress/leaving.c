@@ -70,7 +70,7 @@ static void submit(member *member, bool is_send)
     paint(ferry_buffer_data(*buffer), message->size_bytes, is_send ? round_number + *next : 0);
     ferry_span span = {*buffer, 0, message->size_bytes};
     ferry_future *future = (is_send ? ferry_send : ferry_recv)(
-        member->group, (ferry_peer)(1 - member->rank), message->tag, span, NULL);
+        member->group, (ferry_rank)(1 - member->rank), message->tag, span, NULL);
     *(is_send ? &message->send : &message->receive) = future;
 }
 
@@ -138,7 +138,8 @@ static void join(member members[2])
         options.job = job;
         options.size = 2;
         options.unexpected_max = UNEXPECTED_FEW;
-        options.rank = i;
+        options.rank = (ferry_rank)i;
+        options.has_rank = true;
         options.lease_ns = 60 * SECOND_NS;
         options.deadline_ns = in_ns(60 * SECOND_NS);
         joins[i] = ferry_group_join(members[i].engine, &options, &members[i].group);

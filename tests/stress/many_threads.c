@@ -344,7 +344,7 @@ static void *observer_main(void *arg)
         ferry_engine *engine = storm.engines[below(&random, ENGINES)];
         ferry_status status = ferry_engine_trace(engine, below(&random, 2) == 0 ? &hooks : NULL);
         CHECK(status == FERRY_OK || status == FERRY_E_SHUTDOWN);
-        size_t count = ferry_engine_flight_records(engine, records, 64);
+        size_t count = ferry_engine_flight_records(engine, records, sizeof(ferry_trace_record), 64);
         for (size_t i = 1; i < count; i++)
             CHECK(records[i - 1].when_ns <= records[i].when_ns);
         ferry_future *drained = ferry_engine_drain(engine);

@@ -52,7 +52,8 @@ static void open_members(member members[2])
         group.store = "mem:stress";
         group.job = "job";
         group.size = 2;
-        group.rank = i;
+        group.rank = (ferry_rank)i;
+        group.has_rank = true;
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
         group.window_messages = 16;
         group.window_bytes = 65536;
@@ -86,7 +87,7 @@ static ferry_buffer *buffer_of(const member *of, size_t size_bytes)
 
 typedef struct trader {
     member *members;
-    ferry_peer own;
+    ferry_rank own;
     ferry_tag tag;
     bool sends;
     uint64_t random;
@@ -107,7 +108,7 @@ static uint64_t seed_of(uint32_t number, ferry_tag tag)
 static ferry_future *trade(const trader *self, ferry_span span, bool is_batch)
 {
     ferry_group *group = self->members[self->own].group;
-    ferry_peer other = 1 - self->own;
+    ferry_rank other = 1 - self->own;
     if (!is_batch)
         return self->sends ? ferry_send(group, other, self->tag, span, NULL)
                            : ferry_recv(group, other, self->tag, span, NULL);
@@ -179,7 +180,7 @@ static void exchange(void)
 typedef struct stormer {
     member *own;
     ferry_buffer *buffer; /* there before the engine may be shut down */
-    ferry_peer other;
+    ferry_rank other;
     uint64_t random;
 } stormer;
 

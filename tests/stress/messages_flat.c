@@ -120,7 +120,8 @@ static void open_members(member members[2])
         group.store = "mem:flat";
         group.job = "job";
         group.size = 2;
-        group.rank = i;
+        group.rank = (ferry_rank)i;
+        group.has_rank = true;
         group.lease_ns = 1000000000000; /* renewed long after this has ended */
         group.deadline_ns = in_ns(60000000000);
         joins[i] = ferry_group_join(members[i].engine, &group, &members[i].group);
@@ -149,7 +150,7 @@ static void close_members(member members[2])
 
 /* ---- messages ---- */
 
-static size_t begin(member *of, ferry_peer other, size_t sort, ferry_future **futures)
+static size_t begin(member *of, ferry_rank other, size_t sort, ferry_future **futures)
 {
     ferry_op ops[2 * WINDOW];
     size_t size_bytes = sorts[sort].size_bytes;
@@ -176,7 +177,7 @@ static void exchange(member members[2], size_t sort)
 {
     ferry_future *futures[2][2 * WINDOW];
     size_t counts[2];
-    for (ferry_peer i = 0; i < 2; i++)
+    for (ferry_rank i = 0; i < 2; i++)
         counts[i] = begin(&members[i], 1 - i, sort, futures[i]);
     for (size_t i = 0; i < 2; i++) {
         for (size_t k = 0; k < counts[i]; k++) {

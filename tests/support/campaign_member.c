@@ -252,11 +252,11 @@ static void begin_ask(member *member, ask_kind kind, uint64_t number, int64_t fr
 static void say_answer(const ask *ask, ferry_status status)
 {
     char ranks[128] = "";
-    ferry_value value = {0};
+    ferry_value value = FERRY_VALUE_INIT;
     if (ask->number == 0 || (ask->kind != ASK_ALIVE && ask->kind != ASK_BARRIER))
         return;
     if (ask->kind == ASK_ALIVE && ferry_future_value(ask->future, &value) == FERRY_OK) {
-        const ferry_peer *alive = value.data;
+        const ferry_rank *alive = value.data;
         size_t used = 0;
         for (size_t i = 0; i < value.size_bytes / sizeof *alive && used < sizeof ranks - 12; i++)
             used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%u", i > 0 ? "," : "",

@@ -266,9 +266,9 @@ static void fake_describe(fry_device *device, fry_device_facts *facts)
 }
 
 static ferry_status fake_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                      void **memory_p)
+                                      void **memory_p, fry_fault *fault)
 {
-    (void)device, (void)kind;
+    (void)device, (void)kind, (void)fault;
     *memory_p = aligned_alloc(64, (size_bytes + 63) / 64 * 64);
     return *memory_p != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
 }

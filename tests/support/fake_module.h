@@ -24,6 +24,7 @@
 #define FAKE_NO_LIBRARY "broken"     /* no shared object */
 
 #define FAKE_DRIVER_CODE 719 /* native code of device_open's failures; its domain is "fake" */
+#define FAKE_ALLOC_CODE 46   /* the same of allocations */
 #define FAKE_STREAMS 3       /* of a device: 0 copies what is pinned, 1 is staged, 2 is its own */
 
 typedef struct fake_module {

@@ -214,8 +214,8 @@ static bool all_joined(void *arg)
 void rig_join_all(group_rig *rig, size_t first, size_t end, bool is_any)
 {
     for (size_t i = first; i < end; i++) {
-        const fry_group_options options = rig_options(
-            rig, i, (uint32_t)(end - first), is_any ? FERRY_RANK_ANY : (int32_t)(i - first));
+        const fry_group_options options = rig_options(rig, i, (uint32_t)(end - first),
+                                                      is_any ? FRY_RANK_ANY : (int32_t)(i - first));
 
         rig_join(rig, i, &options);
     }
@@ -418,7 +418,7 @@ static void done(fry_group_request *request, ferry_status status, fry_error *err
     RIG_CHECK(!ask->is_done);
     ask->is_done = true;
     ask->status = status;
-    ask->rank = error != NULL ? error->public_.rank : -1;
+    ask->rank = error != NULL ? (int32_t)error->public_.rank : -1;
     if (error != NULL)
         (void)snprintf(ask->message, sizeof ask->message, "%s", error->public_.message);
     RIG_CHECK((status == FERRY_OK) == (error == NULL));

@@ -31,13 +31,15 @@ static inline int64_t test_in_ns(int64_t left_ns)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left_ns;
 }
 
-static inline ferry_group_options test_group_options(uint32_t size, int32_t rank)
+/* rank FERRY_RANK_NONE: the member names none. */
+static inline ferry_group_options test_group_options(uint32_t size, ferry_rank rank)
 {
     ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
     options.store = "mem:test";
     options.job = "job";
     options.size = size;
-    options.rank = rank;
+    options.has_rank = rank != FERRY_RANK_NONE;
+    options.rank = options.has_rank ? rank : 0;
     options.lease_ns = TEST_LEASE_NS;
     options.unexpected_max = UNEXPECTED_FEW;
     options.deadline_ns = test_in_ns(INT64_C(30000000000) * PATIENCE);
@@ -77,7 +79,7 @@ static inline void test_members_join(test_member *members, uint32_t count)
 {
     ferry_future *joins[MEMBERS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        ferry_group_options options = test_group_options(count, (int32_t)i);
+        ferry_group_options options = test_group_options(count, (ferry_rank)i);
         joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
     }
     for (uint32_t i = 0; i < count; i++)

@@ -140,7 +140,9 @@ ferry_future *net_self_begin_join(net_self *self, int argc, char **argv)
     if (!options.job)
         options.job = "job";
     options.size = (uint32_t)net_argument_number(argc, argv, "size", 2);
-    options.rank = (int32_t)net_argument_number(argc, argv, "rank", FERRY_RANK_ANY);
+    int64_t rank = net_argument_number(argc, argv, "rank", -1);
+    options.has_rank = rank >= 0;
+    options.rank = options.has_rank ? (ferry_rank)rank : 0;
     options.device_count = 1;
     options.lease_ns = net_argument_number(argc, argv, "lease_ms", 10000) * MILLISECOND_NS;
     options.network = net_argument(argc, argv, "network");
@@ -166,7 +168,7 @@ static const char *describe(ferry_future *future, char *text, size_t text_bytes)
 {
     const ferry_error *error = ferry_future_error(future);
     (void)snprintf(text, text_bytes, "%s rank=%d at=%lld %s%s%s",
-                   ferry_status_name(ferry_future_poll(future)), error ? error->rank : -1,
+                   ferry_status_name(ferry_future_poll(future)), error ? (int)error->rank : -1,
                    (long long)net_now_ns(), error ? error->message : "",
                    error && error->cause ? " because of: " : "",
                    error && error->cause ? error->cause->message : "");
@@ -278,7 +280,7 @@ static bool is_named(const net_traffic *traffic, const ferry_error *error)
         error = error->cause;
     char rank[16];
     (void)snprintf(rank, sizeof(rank), "%u", (unsigned)traffic->peer);
-    return error->rank == (int32_t)traffic->peer && strstr(error->message, rank);
+    return error->rank == traffic->peer && strstr(error->message, rank);
 }
 
 void net_traffic_tally(net_traffic *traffic, net_tally *tally)

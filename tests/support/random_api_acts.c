@@ -47,7 +47,8 @@ ferry_op_options api_options(api_actor *actor, api_room *room)
         options.deadline_ns = 1;
         break;
     case 1:
-        options.deadline_ns = api_in_ns(api_below(random, 200000));
+        options.deadline_ns =
+            ferry_engine_deadline_in(actor->world->engine, api_below(random, 200000));
         break;
     case 2:
         options.deadline_ns = api_in_ns(3600 * (int64_t)1000000000);
@@ -214,16 +215,27 @@ static void freed(void *arg, void *memory, size_t size_bytes)
 }
 
 /* NULL: no memory, or the shutdown has begun. */
-static ferry_buffer *wrap(api_world *world, unsigned char first, size_t size_bytes)
+static ferry_buffer *wrap(api_world *world, unsigned char first, size_t size_bytes, bool is_source)
 {
     unsigned char *memory = malloc(size_bytes);
     API_CHECK(memory != NULL);
     for (size_t i = 0; i < size_bytes; i++)
         memory[i] = (unsigned char)(first + i);
+    ferry_device *device = world->devices[first % 2];
+    ferry_buffer_options options = FERRY_BUFFER_OPTIONS_INIT;
+    options.source = memory;
+    options.size_bytes = size_bytes;
+    options.free_fn = freed;
+    options.free_arg = world;
     ferry_buffer *buffer = NULL;
-    if (ferry_buffer_wrap(world->devices[first % 2], memory, size_bytes, freed, world, &buffer) !=
-        FERRY_OK) {
-        API_CHECK(buffer == NULL);
+    ferry_error *error = NULL;
+    ferry_status status =
+        is_source ? ferry_buffer_create(device, &options, &buffer, &error)
+                  : ferry_buffer_wrap(device, memory, size_bytes, freed, world, &buffer);
+    API_CHECK((status == FERRY_OK) == (buffer != NULL));
+    API_CHECK((error != NULL) == (is_source && status != FERRY_OK));
+    ferry_error_release(error);
+    if (buffer == NULL) {
         free(memory);
         return NULL;
     }
@@ -249,7 +261,8 @@ static bool act_buffer(api_actor *actor)
                 : ferry_buffer_alloc(device, API_BUFFER_BYTES, &buffer);
         API_CHECK((status == FERRY_OK) == (buffer != NULL));
     } else {
-        buffer = wrap(world, (unsigned char)api_below(&actor->random, 256), API_BUFFER_BYTES);
+        buffer =
+            wrap(world, (unsigned char)api_below(&actor->random, 256), API_BUFFER_BYTES, false);
     }
     if (buffer == NULL)
         return false;
@@ -271,7 +284,8 @@ static bool act_echo(api_actor *actor)
     enum { BYTES = 6000 };
     api_world *world = actor->world;
     unsigned char first = (unsigned char)api_below(&actor->random, 256);
-    ferry_buffer *from = wrap(world, first, BYTES), *to = wrap(world, 0, BYTES);
+    bool is_source = api_one_in(&actor->random, 2);
+    ferry_buffer *from = wrap(world, first, BYTES, is_source), *to = wrap(world, 0, BYTES, false);
     bool is_done = false;
     if (from != NULL && to != NULL) {
         ferry_future *future =
@@ -282,7 +296,12 @@ static bool act_echo(api_actor *actor)
         for (size_t i = 0; is_done && i < BYTES; i++)
             API_CHECK(bytes[i] == (unsigned char)(first + i));
         api_hold(actor, (api_held){.future = future});
+        future = ferry_copy(world->engine, ferry_span_slice(ferry_buffer_span(from), 0, 100),
+                            ferry_span_slice(ferry_buffer_span(to), 100, 100), NULL);
+        API_CHECK(!is_source || ferry_future_poll(future) < FERRY_OK);
+        ferry_future_release(future);
     }
+    ferry_buffer_release(ferry_buffer_retain(from));
     ferry_buffer_release(from);
     ferry_buffer_release(to);
     return is_done;
@@ -314,12 +333,16 @@ static void end_promise(api_actor *actor, ferry_promise *promise)
     if (promise != NULL && !api_one_in(&actor->random, 3)) {
         bool fails = api_one_in(&actor->random, 4);
         ferry_status status =
-            ferry_promise_resolve(promise, fails ? FERRY_E_FAILED : FERRY_OK, "by chance");
+            fails || api_one_in(&actor->random, 2)
+                ? ferry_promise_resolve(promise, fails ? FERRY_E_FAILED : FERRY_OK, "by chance")
+                : ferry_promise_resolve_value(promise, "by chance", 9);
         ferry_future *future = ferry_promise_future(promise);
         /* Else another came first, and may be on its way from the claim to the seal. */
         API_CHECK(status != FERRY_OK || ferry_future_poll(future) != FERRY_PENDING);
-        API_CHECK(status == FERRY_OK || status == FERRY_E_CANCELLED || status == FERRY_E_SHUTDOWN);
-        API_CHECK(ferry_promise_resolve(promise, FERRY_OK, NULL) != FERRY_OK);
+        API_CHECK(status == FERRY_OK || status == FERRY_E_CANCELLED || status == FERRY_E_SHUTDOWN ||
+                  status == FERRY_E_NO_MEMORY);
+        API_CHECK(status == FERRY_E_NO_MEMORY ||
+                  ferry_promise_resolve(promise, FERRY_OK, NULL) != FERRY_OK);
         ferry_future_release(future);
     }
     ferry_promise_release(promise);
@@ -371,9 +394,10 @@ static bool act_look_at_future(api_actor *actor)
     api_held *held = api_some_held(actor);
     if (held == NULL)
         return false;
-    ferry_value value;
+    ferry_value value = FERRY_VALUE_INIT;
     ferry_status status = ferry_future_value(held->future, &value);
     API_CHECK(status == FERRY_OK || status == FERRY_E_NOT_FOUND);
+    API_CHECK((value.data != NULL) == (status == FERRY_OK));
     return api_check_held(held, false);
 }
 

@@ -22,6 +22,7 @@ ferry_group *api_group_join(api_world *world)
     options.size = 1;
     options.unexpected_max = UNEXPECTED_FEW;
     options.rank = 0;
+    options.has_rank = true;
     options.lease_ns = 600 * (int64_t)1000000000;
     options.deadline_ns = api_in_ns(60 * (int64_t)1000000000);
     options.on_member = seen;
@@ -51,12 +52,12 @@ static int64_t random_deadline(api_actor *actor)
 
 static bool look_at_group(ferry_group *group)
 {
-    int32_t rank = ferry_group_rank(group);
-    API_CHECK(rank == 0 || rank == FERRY_RANK_ANY);
+    ferry_rank rank = ferry_group_rank(group);
+    API_CHECK(rank == 0 || rank == FERRY_RANK_NONE);
     API_CHECK(ferry_group_size(group) <= 1);
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
     ferry_status status = ferry_group_member(group, 0, &info);
-    ferry_peer owner = 7;
+    ferry_rank owner = 7;
     uint32_t index = 7;
     (void)ferry_group_device(group, 0, &owner, &index);
     API_CHECK(ferry_group_member(group, 5, &info) < 0);
@@ -122,7 +123,7 @@ bool api_act_message(api_actor *actor)
     if (options.deadline_ns == 0 && api_one_in(&actor->random, 2))
         options.deadline_ns = random_deadline(actor);
     ferry_tag tag = api_below(&actor->random, 3);
-    ferry_peer peer = api_one_in(&actor->random, 12) ? 3 : 0;
+    ferry_rank peer = api_one_in(&actor->random, 12) ? 3 : 0;
     ferry_span span = {buffer, 512 * (size_t)api_below(&actor->random, 8),
                        api_one_in(&actor->random, 3) ? 512 : 8};
     return keep(actor, api_one_in(&actor->random, 2)

@@ -13,16 +13,19 @@ static void look_at_names(api_random *random)
     API_CHECK(ferry_op_kind_name((ferry_op_kind)number)[0] != '\0');
     API_CHECK(ferry_capability_name((ferry_capability)number)[0] != '\0');
     API_CHECK(ferry_capability_text((ferry_capability)number)[0] != '\0');
-    API_CHECK(ferry_version() != NULL && ferry_build_text()[0] != '\0');
+    API_CHECK(ferry_version() != NULL && ferry_version_number() == FERRY_VERSION_NUMBER &&
+              ferry_build_text()[0] != '\0');
 }
 
 static void look_at_build(api_random *random)
 {
     size_t backend = api_below(random, 4), variable = api_below(random, 16);
     bool is_one = backend < ferry_backend_count();
-    API_CHECK((ferry_backend_at(backend).name != NULL) == is_one);
+    ferry_backend_info info = FERRY_BACKEND_INFO_INIT;
+    API_CHECK((ferry_backend_at(backend, &info) == FERRY_OK) == is_one);
     is_one = variable < ferry_variable_count();
-    API_CHECK((ferry_variable_at(variable).name != NULL) == is_one);
+    ferry_variable_info known = FERRY_VARIABLE_INFO_INIT;
+    API_CHECK((ferry_variable_at(variable, &known) == FERRY_OK) == is_one);
 }
 
 static void look_at_devices(api_actor *actor)
@@ -55,7 +58,8 @@ bool api_act_looks(api_actor *actor)
     API_CHECK(ferry_engine_limits(actor->world->engine, &limits) == FERRY_OK);
     API_CHECK(limits.loop == actor->world->loop && limits.max_nodes != 0);
     ferry_trace_record records[16];
-    return ferry_engine_flight_records(actor->world->engine, records, 16) != 0;
+    return ferry_engine_flight_records(actor->world->engine, records, sizeof(ferry_trace_record),
+                                       16) != 0;
 }
 
 /* ---- what can't be ---- */

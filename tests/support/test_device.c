@@ -46,7 +46,14 @@ ferry_device *test_device(ferry_engine *engine, size_t index)
 {
     char name[TEST_DEVICE_NAME_BYTES];
     test_device_name(index, name);
-    return ferry_device_find(engine, name);
+    for (size_t i = 0; i < ferry_device_count(engine); i++) { /* also after the shutdown */
+        ferry_device *open = ferry_device_at(engine, i);
+        if (strcmp(ferry_device_name(open), name) == 0)
+            return open;
+    }
+    ferry_device *device = NULL;
+    (void)ferry_device_open(engine, name, NULL, &device, NULL);
+    return device;
 }
 
 bool test_devices_settle(void)

@@ -12,9 +12,9 @@ enum { SIZE = 64, HANG_S = 60 };
 TestSuite(engine_devices, .timeout = HANG_S);
 
 static ferry_status take_memory(fry_device *device, size_t size_bytes, fry_memory_kind kind,
-                                void **memory_p)
+                                void **memory_p, fry_fault *fault)
 {
-    (void)device, (void)kind;
+    (void)device, (void)kind, (void)fault;
     *memory_p = calloc(1, size_bytes);
     return *memory_p != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
 }

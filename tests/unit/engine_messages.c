@@ -151,7 +151,7 @@ static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint3
         options.wait_spin_ns = INT64_C(1000000000) * HANG_S;
         test_engine_create(&member->te, &options);
         member->te.engine->connection_opener = &r->opener;
-        ferry_group_options group = test_group_options(2, (int32_t)i);
+        ferry_group_options group = test_group_options(2, (ferry_rank)i);
         group.deadline_ns = 0;
         if (unexpected_max != 0)
             group.unexpected_max = unexpected_max;
@@ -196,7 +196,7 @@ static ferry_future *message(rig *r, size_t at, bool is_send, size_t size_bytes,
 {
     ferry_span span = span_of(at == 0 ? r->own : r->other, 0, size_bytes);
     return keep_until_the_end(r, (is_send ? ferry_send : ferry_recv)(
-                                     r->members[at].group, (ferry_peer)(1 - at), 7, span, options));
+                                     r->members[at].group, (ferry_rank)(1 - at), 7, span, options));
 }
 
 /* A lane is there from now on, over which everything has been said. */

@@ -149,6 +149,27 @@ static void try_copies(const fake_engine *f)
 }
 
 static ferry_future *rows(ferry_span dst, size_t dst_pitch, ferry_span src, size_t src_pitch,
+                          size_t count);
+
+static void try_sources(void)
+{
+    static const char bytes[64];
+    ferry_buffer_options of = FERRY_BUFFER_OPTIONS_INIT;
+    of.source = bytes;
+    of.size_bytes = sizeof bytes;
+    ferry_buffer *buffer = NULL;
+    ASSERT_STATUS(ferry_buffer_create(ferry_device_at(engine(), 0), &of, &buffer, NULL), FERRY_OK);
+    ferry_span span = span_of(own(buffer), 0, 16), other = the_span("a[0:16]");
+    expect(FRY_REFUSED_SPAN_SOURCE, copy(span, other));
+    expect(FRY_REFUSED_SPAN_SOURCE, rows(span, 32, other, 32, 2));
+    ferry_access access = {.span = span, .mode = FERRY_WRITE};
+    ferry_op_options options = touching(&access, 1);
+    expect(FRY_REFUSED_SPAN_SOURCE, ferry_nop(engine(), &options));
+    access.mode = FERRY_READ_WRITE;
+    expect(FRY_REFUSED_SPAN_SOURCE, ferry_nop(engine(), &options));
+}
+
+static ferry_future *rows(ferry_span dst, size_t dst_pitch, ferry_span src, size_t src_pitch,
                           size_t count)
 {
     return ferry_copy_rows(engine(), dst, dst_pitch, src, src_pitch, count, NULL);
@@ -261,6 +282,7 @@ static ferry_group_options group_of(uint32_t size)
     options.job = "job";
     options.size = size;
     options.rank = 0;
+    options.has_rank = true;
     return options;
 }
 
@@ -295,13 +317,20 @@ static void try_joins(void)
     TRY_JOIN(JOIN_PLACE_NONE, place, "-");
     TRY_JOIN(JOIN_SIZE_MAX, size, 4097);
     options = group_of(0);
+    options.has_rank = false;
     options.size_min = 1;
     expect_join(FRY_REFUSED_JOIN_SIZE_DEADLINE, &options);
     options.rank = 0;
+    options.has_rank = true;
     options.deadline_ns = INT64_MAX;
     expect_join(FRY_REFUSED_JOIN_RANK_OF_ANY, &options);
     TRY_JOIN(JOIN_RANK, rank, 1);
-    TRY_JOIN(JOIN_RANK, rank, -2);
+    TRY_JOIN(JOIN_RANK, rank, FERRY_RANK_NONE);
+    TRY_JOIN(JOIN_RESERVED, reserved[2], 1);
+    options = group_of(2);
+    options.rank = 1;
+    options.has_rank = false;
+    expect_join(FRY_REFUSED_JOIN_RANK_UNSAID, &options);
     TRY_JOIN(JOIN_SECRET_SIZE, secret, "short");
     TRY_JOIN(JOIN_SECRET_NULL, secret_bytes, 16);
     TRY_JOIN(JOIN_DEVICES, device_count, 65536);
@@ -354,7 +383,7 @@ static void try_values(ferry_group *group)
 
 static void try_barriers(ferry_group *group)
 {
-    ferry_peer members[2] = {0, 0};
+    ferry_rank members[2] = {0, 0};
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
     expect(FRY_REFUSED_BARRIER_NAME, ferry_barrier(group, "a name", NULL));
     expect(FRY_REFUSED_BARRIER_NAME, ferry_barrier(group, "..", NULL));
@@ -408,6 +437,7 @@ static void try_groups(const fake_engine *f, ferry_span span)
     expect(FRY_REFUSED_GROUP_NOT_JOINED, ferry_send(group, 0, 0, span, NULL));
     expect(FRY_REFUSED_GROUP_NOT_JOINED, ferry_group_get(group, "key", 0));
     options.rank = 1;
+    options.has_rank = true;
     joins[1] = ferry_group_join(other.engine, &options, &others);
     while (ferry_future_poll(joins[0]) == FERRY_PENDING ||
            ferry_future_poll(joins[1]) == FERRY_PENDING) {
@@ -524,6 +554,7 @@ static void try_what_one_engine_has(void)
     try_engines();
     try_options();
     try_copies(&f);
+    try_sources();
     try_rows();
     try_backends(&f);
     try_functions();

@@ -184,17 +184,18 @@ Test(gpu_host, memory_is_aligned_and_its_want_is_told)
     static const struct {
         size_t size_bytes, align_bytes;
     } cases[] = {{1, 64}, {65535, 64}, {65536, 4096}, {2097151, 4096}, {2097152, 2097152}};
+    fry_fault fault;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         void *memory = NULL;
-        cr_assert_eq(
-            device->ops->memory_alloc(device, cases[i].size_bytes, FRY_MEMORY_DEFAULT, &memory),
-            FERRY_OK);
+        cr_assert_eq(device->ops->memory_alloc(device, cases[i].size_bytes, FRY_MEMORY_DEFAULT,
+                                               &memory, &fault),
+                     FERRY_OK);
         cr_assert_eq((uintptr_t)memory % cases[i].align_bytes, 0);
         device->ops->memory_free(device, memory, cases[i].size_bytes, FRY_MEMORY_DEFAULT);
     }
     void *untouched = &f;
     failing_allocator_arm(&fa, 1, false);
-    cr_assert_eq(device->ops->memory_alloc(device, 64, FRY_MEMORY_DEFAULT, &untouched),
+    cr_assert_eq(device->ops->memory_alloc(device, 64, FRY_MEMORY_DEFAULT, &untouched, &fault),
                  FERRY_E_NO_MEMORY);
     cr_assert_eq(untouched, &f);
     gated_host_close(&f);

@@ -186,7 +186,7 @@ Test(net_group, one_too_many, .timeout = 60)
     for (uint32_t size = 0; size <= 2; size += 2) {
         GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 3; i++) {
-            fry_group_options options = rig_options(&rig, i, size, FERRY_RANK_ANY);
+            fry_group_options options = rig_options(&rig, i, size, FRY_RANK_ANY);
 
             if (i == 2)
                 rig_pass(&rig, 4 * RIG_SECOND_NS);
@@ -203,7 +203,7 @@ Test(net_group, one_too_many, .timeout = 60)
         rig_shut(&rig, 2);
         const int32_t rank = fry_group_rank(rig.members[0].group);
         rig_leave(&rig, 0);
-        begin_join_until(&rig, 2, size, FERRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
+        begin_join_until(&rig, 2, size, FRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
         rig_settle(&rig);
         cr_assert_eq(rig.members[2].status, FERRY_OK, "%s", rig.members[2].message);
         cr_assert_eq(fry_group_rank(rig.members[2].group), rank);
@@ -216,14 +216,14 @@ Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
     for (int has_died = 0; has_died < 2; has_died++) {
         GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 2; i++)
-            begin_join(&rig, i, 2, FERRY_RANK_ANY);
+            begin_join(&rig, i, 2, FRY_RANK_ANY);
         rig_settle(&rig);
         if (has_died)
             rig_kill(&rig, 0);
         else
             rig.members[0].is_stopped = true;
         rig_pass(&rig, RIG_LEASE_NS);
-        begin_join(&rig, 2, 2, FERRY_RANK_ANY);
+        begin_join(&rig, 2, 2, FRY_RANK_ANY);
         rig_settle(&rig);
         cr_assert(!rig.members[2].is_joined);
         rig.members[0].is_stopped = false;
@@ -270,7 +270,7 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
 
     GROUP_RIG(rig, 4, 1);
     for (size_t i = 0; i < 3; i++) {
-        fry_group_options options = rig_options(&rig, i, 3, FERRY_RANK_ANY);
+        fry_group_options options = rig_options(&rig, i, 3, FRY_RANK_ANY);
 
         options.place = places[i];
         options.device_count = (uint32_t)ranks[i] + 1;
@@ -284,7 +284,7 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
     rig_kill(&rig, 1);
     rig_kill(&rig, 0);
     rig_pass(&rig, RIG_LEASE_NS + RIG_SECOND_NS);
-    fry_group_options options = rig_options(&rig, 0, 3, FERRY_RANK_ANY);
+    fry_group_options options = rig_options(&rig, 0, 3, FRY_RANK_ANY);
     options.place = places[0];
     options.device_count = 3;
     rig_join(&rig, 0, &options);
@@ -293,7 +293,7 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
     cr_assert_eq(fry_group_member_at(rig.members[0].group, 2)->first_device, 3);
     cr_assert_eq(fry_group_member_at(rig.members[0].group, 1)->state, FERRY_MEMBER_DEAD);
     /* More devices than its rank began with are ids that others have. */
-    options = rig_options(&rig, 1, 3, FERRY_RANK_ANY);
+    options = rig_options(&rig, 1, 3, FRY_RANK_ANY);
     options.place = places[1];
     options.device_count = 3;
     rig_join(&rig, 1, &options);
@@ -306,7 +306,7 @@ SEEDED(net_group, whoever_is_there_by_then)
 {
     GROUP_RIG(rig, 6, seed);
     for (size_t i = 0; i < 5; i++) {
-        begin_join_until(&rig, i, 0, FERRY_RANK_ANY, 3,
+        begin_join_until(&rig, i, 0, FRY_RANK_ANY, 3,
                          (10 + (int64_t)rig_random(&rig, 2)) * RIG_SECOND_NS);
     }
     rig_pass(&rig, 9 * RIG_SECOND_NS);
@@ -319,7 +319,7 @@ SEEDED(net_group, whoever_is_there_by_then)
         cr_assert_eq(fry_group_incarnation(rig.members[i].group), 1);
     }
     /* Late. */
-    begin_join_until(&rig, 5, 0, FERRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
+    begin_join_until(&rig, 5, 0, FRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
     join_within(&rig, 5, 10 * RIG_SECOND_NS, FERRY_E_FENCED);
     cr_assert(strstr(rig.members[5].message, "late") != NULL, "%s", rig.members[5].message);
 }
@@ -328,7 +328,7 @@ Test(net_group, too_few_by_then, .timeout = 60)
 {
     GROUP_RIG(rig, 2, 1);
     for (size_t i = 0; i < 2; i++) {
-        begin_join_until(&rig, i, 0, FERRY_RANK_ANY, 3, 10 * RIG_SECOND_NS);
+        begin_join_until(&rig, i, 0, FRY_RANK_ANY, 3, 10 * RIG_SECOND_NS);
     }
     rig_pass(&rig, 11 * RIG_SECOND_NS);
     cr_assert_eq(rig.members[0].status, FERRY_E_DEADLINE);

@@ -246,7 +246,7 @@ AWAY(another_comes)
     rig_store_stop(rig, it->back);
     if (has_died)
         rig_kill(rig, VICTIM);
-    begin_join(rig, SIZE, SIZE, FERRY_RANK_ANY);
+    begin_join(rig, SIZE, SIZE, FRY_RANK_ANY);
     rig_pass(rig, it->ns);
     cr_assert(!rig->members[SIZE].is_joined);
     rig_store_go_on(rig, it->back);
