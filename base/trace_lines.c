@@ -34,7 +34,7 @@ typedef struct story {
     int64_t start_ns, end_ns;
     const char *label;
     uint64_t size_bytes;
-    uint64_t waited_for;
+    uint64_t waited_for, user_data;
     uint64_t flow; /* joins the two ends of a message; valid with RESOLVED */
     uint64_t lost; /* the engine's lost records at the time of its last record */
     int32_t status;
@@ -335,6 +335,10 @@ static char *put_arguments(char *at, const fry_trace_lines *lines, const story *
         at = fry_json_literal(at, ",\"waited_for\":");
         at = fry_json_unsigned(at, of->waited_for);
     }
+    if (of->user_data != 0) {
+        at = fry_json_literal(at, ",\"user_data\":");
+        at = fry_json_unsigned(at, of->user_data);
+    }
     if (of->device != NONE) {
         at = fry_json_literal(at, ",\"device\":");
         at = fry_json_string(at, lines->name(lines->name_arg, of->device), FRY_TRACE_LABEL_BYTES);
@@ -481,6 +485,8 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
         of->known |= (uint8_t)KNOWS(what);
         of->moments_ns[what - 1] = record->when_ns;
     }
+    if (what != FERRY_TRACE_READY)
+        of->user_data = record->user_data;
     if (what == FERRY_TRACE_READY) {
         of->waited_for = record->waited_for;
     } else if (what == FERRY_TRACE_FIRED) {

@@ -95,6 +95,8 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->nodes);
     fry_pool_close(&engine->edges);
     fry_pool_close(&engine->uses);
+    fry_pool_close(&engine->notes);
+    fry_intern_close(&engine->labels, &engine->memory);
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->joins);
@@ -243,6 +245,7 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->readers, memory, sizeof(fry_reader), options->max_accesses);
     fry_pool_open(&engine->joins, memory, sizeof(fry_node),
                   options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
+    fry_pool_open(&engine->notes, memory, sizeof(fry_note), options->max_nodes);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
@@ -257,9 +260,9 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
  */
 static ferry_status fill_pools(ferry_engine *engine)
 {
-    fry_pool *const pools[] = {&engine->nodes,    &engine->edges,   &engine->uses,
-                               &engine->segments, &engine->readers, &engine->reserve,
-                               &engine->writables};
+    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,    &engine->uses,
+                               &engine->notes,   &engine->segments, &engine->readers,
+                               &engine->reserve, &engine->writables};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < sizeof pools / sizeof *pools; i++) {
         if (fry_pool_is_exact(pools[i]))
@@ -325,6 +328,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->give_up_ns = FRY_NEVER_NS;
     limit_operations(engine, options);
     open_pools(engine, options);
+    fry_intern_open(&engine->labels);
 }
 
 ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine **engine_p,
@@ -425,7 +429,7 @@ static void log_what_is_left(ferry_engine *engine)
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
     char label[FRY_LABEL_BYTES] = "";
     if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
-        (void)fry_label_copy(label, oldest->label);
+        (void)fry_label_copy(label, fry_node_label(oldest));
     (void)fry_turn_end(&turn, 0);
     if (count == 0) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,

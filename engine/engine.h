@@ -12,6 +12,7 @@
 #include "base/baton.h"
 #include "base/clock.h"
 #include "base/eventcount.h"
+#include "base/intern.h"
 #include "base/log.h"
 #include "base/nvtx.h"
 #include "base/poller.h"
@@ -172,6 +173,8 @@ struct ferry_engine {
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     void (*free_last)(ferry_engine *); /* engine.c's: called when no reference is left */
     fry_pool nodes, edges, uses, segments, readers;
+    fry_pool notes;     /* of nodes; never more than there are nodes */
+    fry_intern labels;  /* copies: FERRY_OP_LABEL_COPIED */
     fry_pool joins;     /* see join.h */
     fry_pool transfers; /* the peers' state of messages */
     const struct fry_connection_opener

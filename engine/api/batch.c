@@ -70,7 +70,9 @@ static fry_refusal create_own_node(batch *self)
     fry_refusal why = FRY_TAKEN;
     fry_request request = self->request;
     if (self->count != 0) /* an empty batch has the options itself */
-        request.options = (ferry_op_options){.label = self->request.options.label};
+        request.options = (ferry_op_options){.label = self->request.options.label,
+                                             .flags = self->request.options.flags,
+                                             .user_data = self->request.options.user_data};
     fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &why);
     if (node == NULL)
         return why;
@@ -135,8 +137,12 @@ static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
     fry_refusal why = fry_request_options(own, own->engine, op->options);
     if (own->options.deadline_ns == 0)
         own->options.deadline_ns = shared->deadline_ns;
-    if (own->options.label == NULL)
+    if (own->options.label == NULL) {
         own->options.label = shared->label;
+        own->options.flags |= shared->flags & FERRY_OP_LABEL_COPIED;
+    }
+    if (own->options.user_data == 0)
+        own->options.user_data = shared->user_data;
     if (own->options.priority == FERRY_PRIORITY_NORMAL)
         own->options.priority = shared->priority;
     return why;
@@ -480,7 +486,7 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
-                    shared->priority == FERRY_PRIORITY_NORMAL;
+                    shared->user_data == 0 && shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
     fry_late_call_ends(engine);
     return &self.node->future;

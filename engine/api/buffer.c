@@ -226,6 +226,11 @@ ferry_device *ferry_buffer_device(const ferry_buffer *buffer)
     return buffer != NULL ? buffer->device : NULL;
 }
 
+ferry_engine *ferry_buffer_engine(const ferry_buffer *buffer)
+{
+    return buffer != NULL ? buffer->engine : NULL;
+}
+
 /* Empty spans are never checked, so a span that is to be refused must not be empty. */
 static const ferry_span refused_span = {NULL, 0, SIZE_MAX};
 

@@ -334,6 +334,11 @@ const char *ferry_device_name(const ferry_device *device)
     return device != NULL ? device->device->name : "";
 }
 
+ferry_engine *ferry_device_engine(const ferry_device *device)
+{
+    return device != NULL ? device->engine : NULL;
+}
+
 /* ---- ending ---- */
 
 /*

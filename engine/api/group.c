@@ -387,6 +387,11 @@ ferry_rank ferry_group_rank(const ferry_group *group)
     return (ferry_rank)group->rank;
 }
 
+ferry_engine *ferry_group_engine(const ferry_group *group)
+{
+    return group != NULL ? group->engine : NULL;
+}
+
 uint32_t ferry_group_size(const ferry_group *group)
 {
     return ferry_group_rank(group) != FERRY_RANK_NONE ? group->size : 0;

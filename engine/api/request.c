@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/api/request.h"
 
+#include "base/intern.h"
 #include "base/options.h"
 #include "engine/api/spans.h"
 #include "engine/engine.h"
@@ -29,8 +30,8 @@ static inline fry_refusal check_options(const ferry_engine *engine, const ferry_
     if (fry_unlikely(given->access_count > ACCESS_COUNT_MAX ||
                      given->access_count + FRY_COPY_SPANS > engine->span_count_max))
         return FRY_REFUSED_ACCESS_COUNT;
-    if (fry_unlikely(given->reserved != 0))
-        return FRY_REFUSED_OPTIONS_RESERVED;
+    if (fry_unlikely((given->flags & ~(uint32_t)FERRY_OP_LABEL_COPIED) != 0))
+        return FRY_REFUSED_OPTIONS_FLAGS;
     if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
         return FRY_REFUSED_PRIORITY;
     return FRY_TAKEN;
@@ -154,6 +155,13 @@ static fry_refusal add_accesses(const fry_request *request, fry_node *node)
     return why;
 }
 
+static __attribute__((cold, noinline)) const char *kept_label(ferry_engine *engine,
+                                                              const char *label)
+{
+    const char *kept = fry_intern_text(&engine->labels, &engine->memory, label);
+    return kept != NULL ? kept : "(a label that was not kept)";
+}
+
 /* Makes a node with all that the options say; NULL: *why_p says why. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p)
 {
@@ -161,15 +169,20 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
     fry_node *node = fry_node_create(request->engine, request->context, kind, why_p);
     if (fry_unlikely(node == NULL))
         return NULL;
-    node->label = options->label;
+    node->label =
+        fry_likely((options->flags & FERRY_OP_LABEL_COPIED) == 0 || options->label == NULL)
+            ? options->label
+            : kept_label(request->engine, options->label);
     if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
-        node->priority = (int8_t)options->priority;
+        node->priority = (unsigned)options->priority & 3u;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline.when_ns =
             options->deadline_ns > DEADLINE_MIN_NS ? options->deadline_ns : DEADLINE_MIN_NS;
     }
     fry_refusal why = FRY_TAKEN;
+    if (fry_unlikely(options->user_data != 0))
+        why = fry_node_add_note(request->engine, request->context, node, options->user_data);
     for (size_t i = 0; why == FRY_TAKEN && i < options->after_count; i++)
         why = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
     for (size_t i = 0; why == FRY_TAKEN && shared != NULL && i < shared->after_count; i++)

@@ -45,8 +45,8 @@ static void expire(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
     fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
-                 (unsigned long long)node->future.id, node->label != NULL ? " " : "",
-                 node->label != NULL ? node->label : "");
+                 (unsigned long long)node->future.id, fry_node_label(node) != NULL ? " " : "",
+                 fry_node_label(node) != NULL ? fry_node_label(node) : "");
     if (engine->flight_records != 0 && engine->flight_due == 0)
         engine->flight_due = node->future.id;
     fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_node_error(node, FERRY_E_DEADLINE, NULL),

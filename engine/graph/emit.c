@@ -20,8 +20,8 @@ static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_wh
 {
     if (what == FERRY_TRACE_ISSUED)
         fry_nvtx_start(engine->nvtx, node->future.id,
-                       node->label != NULL
-                           ? node->label
+                       fry_node_label(node) != NULL
+                           ? fry_node_label(node)
                            : ferry_op_kind_name((ferry_op_kind)fry_node_shown_kind(node)));
     else if (what == FERRY_TRACE_RESOLVED)
         fry_nvtx_end(engine->nvtx, node->future.id);
@@ -55,8 +55,7 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .op = node->future.id,
         .flow = flow,
         .size_bytes = size_bytes,
-        .waited_for = waited_for,
-        .label = node->label,
+        .label = fry_node_label(node),
         .status = status,
         .device = has_lane ? stream->device->index : NONE,
         .stream = has_lane ? stream->index : NONE,
@@ -65,6 +64,10 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .kind = fry_node_shown_kind(node),
         .thread = context->number,
     };
+    if (what == FERRY_TRACE_READY)
+        record.waited_for = waited_for;
+    else
+        record.user_data = fry_node_user_data(node);
     uint64_t position = fry_trace_ring_write(ring, &record);
     if ((sinks & FRY_SINK_FILE) != 0)
         fry_bell_tell(position, ring->mask);

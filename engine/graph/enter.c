@@ -193,7 +193,7 @@ static void enter_end(fry_turn *turn, fry_node *node)
         fry_graph_fail_refused(turn, node);
         return;
     }
-    if ((node->flags & FRY_NODE_SATISFIED) != 0)
+    if (fry_unlikely((node->flags & FRY_NODE_SATISFIED) != 0) && node->kind == FERRY_OP_ANY)
         fry_node_set_holding(node, 1);
     if (fry_node_unhold(node) != 0 || may_stay(kind, node))
         fry_live_stamp(turn, node);

@@ -191,7 +191,7 @@ static void fail_by_device(fry_turn *turn, fry_node *node, const fry_fault *faul
         engine->flight_due = node->future.id;
     fry_fault own = *fault;
     own.op = node->future.id;
-    own.label = node->label;
+    own.label = fry_node_label(node);
     fry_graph_fail(turn, node, own.status, fry_error_create(&engine->memory, &own, NULL, NULL),
                    false);
 }

@@ -184,6 +184,28 @@ fry_refusal fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_no
     return FRY_TAKEN;
 }
 
+fry_refusal fry_node_add_note(ferry_engine *engine, fry_context *context, fry_node *node,
+                              uint64_t user_data)
+{
+    ferry_status status = FERRY_OK;
+    fry_note *note = fry_pool_take_or_grow(&engine->notes, &context->notes, &status);
+    if (note == NULL)
+        return fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
+    *note = (fry_note){.label = node->label, .user_data = user_data};
+    node->note = note;
+    node->has_note = 1;
+    node->flags |= FRY_NODE_HAS_NOTE;
+    return FRY_TAKEN;
+}
+
+static __attribute__((cold, noinline)) void give_note(ferry_engine *engine, fry_context *context,
+                                                      fry_node *node)
+{
+    fry_pool_cache none = {0};
+    fry_pool_give(&engine->notes, context != NULL ? &context->notes : &none, node->note);
+    fry_pool_flush(&engine->notes, &none);
+}
+
 fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
                              const fry_rows *rows, ferry_access_mode mode)
 {
@@ -209,6 +231,8 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         engine->kinds[node->kind]->free(engine, node);
     if (fry_unlikely(node->future.error != 0))
         fry_future_drop_error(&node->future);
+    if (fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0 && node->kind != FERRY_OP_ANY))
+        give_note(engine, context, node);
     if (fry_likely((node->flags & FRY_NODE_RESERVE) == 0 && context != NULL)) {
         fry_pool_give(&engine->nodes, &context->nodes, node);
         return;
@@ -251,7 +275,8 @@ void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *
 
 fry_fault fry_node_fault(const fry_node *node, ferry_status status)
 {
-    return (fry_fault){.status = status, .rank = -1, .op = node->future.id, .label = node->label};
+    return (fry_fault){
+        .status = status, .rank = -1, .op = node->future.id, .label = fry_node_label(node)};
 }
 
 fry_error *fry_node_error(const fry_node *node, ferry_status status, const char *text)

@@ -63,7 +63,10 @@ enum fry_node_flags {
     FRY_NODE_HELD_BUFFERS = 1 << 7, /* it holds references to its buffers */
     FRY_NODE_HAS_SPANS = 1 << 8,    /* it touches memory */
     FRY_NODE_HAS_DEADLINE = 1 << 9, /* until it resolves; in the heap once it has entered */
-    FRY_NODE_SATISFIED = 1 << 10,   /* any: a predecessor had resolved as it entered */
+    FRY_NODE_SATISFIED = 1 << 10,   /* any, and its joins: a predecessor had resolved as it
+                                       entered */
+    FRY_NODE_HAS_NOTE = 1 << 10,    /* others: it has a note, to be given back with it. Like
+                                       has_note, for who may know a node's first line alone */
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11,     /* not from the pool of nodes: a join, or a reserved one */
     FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was issued, and may have failed since */
@@ -123,6 +126,12 @@ struct fry_use {
     uint32_t row_count;
     ferry_access_mode mode;
 };
+
+/* What a caller attached to an operation besides a label. */
+typedef struct fry_note {
+    const char *label; /* or NULL */
+    uint64_t user_data;
+} fry_note;
 
 /* A place on a stream. */
 typedef struct fry_stand {
@@ -257,7 +266,10 @@ struct fry_node {
 
     fry_edge *edges; /* its edges from predecessors */
     TAILQ_ENTRY(fry_node) live;
-    const char *label;
+    union {
+        const char *label; /* fry_node_label */
+        fry_note *note;    /* if has_note */
+    };
     fry_link failing_link;
     fry_node *batch;      /* the batch that counts it until it is quiet; or NULL */
     uint16_t unconfirmed; /* predecessors overtaken on the device, and not resolved: status edges */
@@ -266,7 +278,9 @@ struct fry_node {
     uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone; else 0 */
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
                                  source, then its destination are its first two uses */
-    int8_t priority;          /* ferry_priority */
+    uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
+                                 the node is submitted: any thread may read it */
+    uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
     uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
                                  fry_outside. Atomic */
     uint8_t requested;        /* a cancel is in the requests stack. Atomic */
@@ -356,7 +370,7 @@ static inline void fry_node_forget_successors(fry_node *node)
 
 static inline ferry_priority fry_node_priority(const fry_node *node)
 {
-    return (ferry_priority)node->priority;
+    return (ferry_priority)((node->priority ^ 2) - 2);
 }
 
 /* The places of an issued node; a join may be on several lanes. */
@@ -383,6 +397,17 @@ static inline bool fry_node_is_landing(const fry_node *node)
 static inline bool fry_node_has_more_uses(const fry_node *copy)
 {
     return copy->uses != NULL && (!copy->has_rows || copy->uses->next->next != NULL);
+}
+
+/* Any thread, while it knows the node: the second line is valid. */
+static inline const char *fry_node_label(const fry_node *node)
+{
+    return fry_unlikely(node->has_note) ? node->note->label : node->label;
+}
+
+static inline uint64_t fry_node_user_data(const fry_node *node)
+{
+    return fry_unlikely(node->has_note) ? node->note->user_data : 0;
 }
 
 #define FRY_LABEL_BYTES 128 /* bytes of a label, with its zero, shown by dumps and the log */
@@ -452,6 +477,10 @@ static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
 }
 
 /* Adds a use to a new node, before those added earlier. */
+/* Attaches the caller's data to a new node that has its label. */
+fry_refusal fry_node_add_note(ferry_engine *engine, fry_context *context, fry_node *node,
+                              uint64_t user_data);
+
 fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
                              const fry_rows *rows, ferry_access_mode mode);
 

@@ -52,7 +52,12 @@ const ferry_error *ferry_future_error(const ferry_future *given)
     const ferry_engine *engine = fry_engine_of(future);
     /* A child of fork must not use the parent's allocator: another thread may have been in it. */
     const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
-    return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
+    return &fry_future_error_get(future, memory, fry_node_label(fry_node_of(future)))->public_;
+}
+
+ferry_engine *ferry_future_engine(const ferry_future *future)
+{
+    return future != NULL ? fry_engine_of(future) : NULL;
 }
 
 uint64_t ferry_future_id(const ferry_future *future)

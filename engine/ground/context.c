@@ -34,6 +34,7 @@ static void context_leave(fry_context_slot *slot)
         fry_pool_flush(&engine->nodes, &context->nodes);
         fry_pool_flush(&engine->edges, &context->edges);
         fry_pool_flush(&engine->uses, &context->uses);
+        fry_pool_flush(&engine->notes, &context->notes);
         fry_pool_flush(&engine->segments, &context->segments);
         fry_pool_flush(&engine->readers, &context->readers);
         fry_pool_flush(&engine->joins, &context->joins);
@@ -52,6 +53,7 @@ void fry_pools_add_cache(ferry_engine *engine)
     fry_pool_add_cache(&engine->nodes);
     fry_pool_add_cache(&engine->edges);
     fry_pool_add_cache(&engine->uses);
+    fry_pool_add_cache(&engine->notes);
     fry_pool_add_cache(&engine->segments);
     fry_pool_add_cache(&engine->readers);
     fry_pool_add_cache(&engine->joins);

@@ -44,7 +44,8 @@
       "access_count is above 2^16, an eighth of max_accesses or a quarter of max_edges")           \
     X(ACCESS_MODE, FERRY_E_INVALID, "the mode of an access is not a ferry_access_mode")            \
     X(PRIORITY, FERRY_E_INVALID, "priority is not a ferry_priority")                               \
-    X(OPTIONS_RESERVED, FERRY_E_INVALID, "reserved in the operation's options is not zero")        \
+    X(OPTIONS_FLAGS, FERRY_E_INVALID,                                                              \
+      "flags in the operation's options has bits that this version does not know")                 \
     /* spans */                                                                                    \
     X(SPAN_NULL, FERRY_E_INVALID, "the buffer of a span is NULL")                                  \
     X(SPAN_ENGINE, FERRY_E_INVALID, "the buffer of a span belongs to another engine")              \

@@ -58,7 +58,7 @@ static inline void fry_chunk_init_copy(fry_turn *turn, ferry_buffer *chunks, fry
     fry_node *node = &stage->node;
     fry_node_init_own(turn->engine, turn->context, node, FRY_OP_STAGE);
     node->priority = of->priority;
-    node->label = of->label;
+    node->label = fry_node_label(of);
     fry_copy_op *op = &node->op.copy;
     *op = (fry_copy_op){.dst = is_in ? message->buffer : chunks,
                         .src = is_in ? chunks : message->buffer,

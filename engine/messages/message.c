@@ -85,7 +85,7 @@ static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route
     if (!is_cause) {
         own.status = status;
         own.op = node->future.id;
-        own.label = node->label;
+        own.label = fry_node_label(node);
     }
     const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(own.status);
     if (engine->flight_records != 0)

@@ -16,7 +16,7 @@ void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *
         return;
     fry_fault fault = *from;
     fault.op = node->future.id;
-    fault.label = node->label;
+    fault.label = fry_node_label(node);
     fry_error *error = fry_error_create(&turn->engine->memory, &fault, NULL, "%s",
                                         fault.message[0] != '\0' ? fault.message
                                                                  : ferry_status_text(fault.status));

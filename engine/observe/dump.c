@@ -124,13 +124,14 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0 && node->kind != FRY_OP_STAGE &&
                             node->kind != FRY_OP_LOT,
     };
+    record->user_data = fry_node_user_data(node);
     record->batch = node->batch != NULL ? node->batch->future.id : 0;
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline.when_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
         record->reason = FRY_DUMP_LOOP; /* the loop will fail it */
     if (node->state < FRY_NODE_QUIET)   /* the label may be gone later */
-        record->has_label = fry_label_copy(record->label, node->label);
+        record->has_label = fry_label_copy(record->label, fry_node_label(node));
     if (view.before != 0)
         record->waits[record->wait_count++] =
             (fry_dump_wait){.op = view.before, .nature = FRY_DUMP_BEFORE};

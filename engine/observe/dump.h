@@ -53,7 +53,8 @@ typedef struct fry_dump_node {
     uint8_t reason; /* fry_dump_reason */
     uint8_t wait_count;
     bool has_label, has_size, has_deadline;
-    bool is_message; /* tag and rank say which */
+    uint64_t user_data; /* 0: none */
+    bool is_message;    /* tag and rank say which */
     uint32_t rank;
     uint64_t tag;
     bool is_failing, is_cancel_requested, has_fired, is_refused_write;

@@ -75,6 +75,7 @@ static void begin(fry_dump *dump)
     print_pool(text, "nodes", &engine->nodes, true);
     print_pool(text, "edges", &engine->edges, false);
     print_pool(text, "uses", &engine->uses, false);
+    print_pool(text, "notes", &engine->notes, false);
     print_pool(text, "segments", &engine->segments, false);
     print_pool(text, "readers", &engine->readers, false);
     print_pool(text, "transfers", &engine->transfers, false);
@@ -141,6 +142,8 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_string(text, "kind", ferry_op_kind_name((ferry_op_kind)node->kind));
     if (node->has_label)
         print_label(text, node->label);
+    if (node->user_data != 0)
+        fry_text_print(text, ",\"user_data\":%" PRIu64, node->user_data);
     print_string(text, "state", fry_dump_state_name(node->state));
     print_number(text, "age_ns", node->age_ns);
     if (node->has_size)

@@ -177,6 +177,13 @@ FERRY_API size_t ferry_buffer_size_bytes(const ferry_buffer *buffer);
 FERRY_API ferry_device *ferry_buffer_device(const ferry_buffer *buffer);
 
 /*
+ * The engine of a device, and of a buffer; NULL for NULL. The engine may be used until its
+ * ferry_engine_release, though a buffer lives on after that. Any thread, any context.
+ */
+FERRY_API ferry_engine *ferry_device_engine(const ferry_device *device);
+FERRY_API ferry_engine *ferry_buffer_engine(const ferry_buffer *buffer);
+
+/*
  * The span that covers the whole buffer. For NULL: a span that every operation refuses. (It is not
  * empty, because operations ignore empty spans.)
  */

@@ -93,6 +93,13 @@ typedef struct ferry_value {
  */
 FERRY_API ferry_status ferry_future_value(const ferry_future *future, ferry_value *value);
 
+/*
+ * The future's engine, which may be used until its ferry_engine_release; NULL for NULL, and for a
+ * future that belongs to no engine, because the call that made it was given none. Any thread, any
+ * context.
+ */
+FERRY_API ferry_engine *ferry_future_engine(const ferry_future *future);
+
 typedef struct ferry_waiter ferry_waiter;
 
 /*

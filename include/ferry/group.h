@@ -213,6 +213,12 @@ FERRY_API ferry_rank ferry_group_rank(const ferry_group *group);
 FERRY_API uint32_t ferry_group_size(const ferry_group *group);
 
 /*
+ * The group's engine, which may be used until its ferry_engine_release; NULL for NULL. Any thread,
+ * any context.
+ */
+FERRY_API ferry_engine *ferry_group_engine(const ferry_group *group);
+
+/*
  * Fills `info` with what this member knows of a member; asks nobody. Returns FERRY_OK;
  * FERRY_E_NOT_FOUND if there is no such rank or the group has not been joined; FERRY_E_INVALID for
  * a NULL or an invalid struct_size; FERRY_E_FORKED.

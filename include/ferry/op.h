@@ -49,6 +49,16 @@ typedef enum ferry_priority FERRY_INT_ENUM {
     FERRY_PRIORITY_LOW = -1,
 } ferry_priority;
 
+/* Flags of an operation. */
+typedef enum ferry_op_flag FERRY_INT_ENUM {
+    FERRY_OP_LABEL_COPIED = 1, /* label may be gone or changed after the call. The engine keeps a
+                                  copy of its first 255 bytes, one of each text and 4096 at most,
+                                  until the engine's memory is freed. Past that, or without memory
+                                  for it, the operation has the label "(a label that was not
+                                  kept)". For labels that recur: each new one takes memory, each
+                                  known one only a look */
+} ferry_op_flag;
+
 /*
  * Options of an operation. Initialise them with FERRY_OP_OPTIONS_INIT. NULL means all defaults.
  */
@@ -60,15 +70,17 @@ typedef struct ferry_op_options {
     int64_t deadline_ns;        /* absolute, on the engine's clock: at this time the loop fails the
                                    operation with FERRY_E_DEADLINE unless it has resolved. 0: none.
                                    A negative value is a time, which has normally passed */
-    const char *label;          /* name in errors, traces and dumps, or NULL. Not copied: it must
-                                   be a literal, or live until the operation is quiet and the
-                                   future, errors that name it and trace records are gone */
+    const char *label;          /* name in errors, traces and dumps, or NULL. It must be a literal,
+                                   or live until the operation is quiet and the future, errors that
+                                   name it and trace records are gone; unless it is copied:
+                                   FERRY_OP_LABEL_COPIED */
     const ferry_access *accesses; /* spans that it touches, besides a copy's src and dst */
     size_t access_count;     /* at most 2^16, and at most an eighth of max_accesses and a quarter
                                 of max_edges, each less 2. Spans of zero bytes are ignored,
                                 whatever their buffer */
     ferry_priority priority; /* order among READY operations */
-    uint32_t reserved;       /* zero */
+    uint32_t flags;          /* ferry_op_flag, summed */
+    uint64_t user_data;      /* the caller's, in trace records and dumps; 0: none */
 } ferry_op_options;
 
 #define FERRY_OP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_op_options)
@@ -228,8 +240,8 @@ typedef struct ferry_op {
  *                 NULL, that the caller releases. With NULL the operations take less memory, and
  *                 small copies that can be done at once take none
  *  options        of the batch; NULL: none. Its after[] is added to that of each operation. Its
- *                 deadline, label and priority are for operations that set none. It must not name
- *                 accesses
+ *                 deadline, label, user_data and priority are for operations that set none. It must
+ *                 not name accesses
  * Returns one reference, never NULL, to a future that resolves like ferry_future_all of the
  * operations: FERRY_OK when all have succeeded; FERRY_E_DEPENDENCY as soon as one fails, with that
  * failure's first error as cause, while the other operations go on. ferry_future_cancel on this

@@ -45,16 +45,19 @@ typedef struct ferry_trace_record {
                             the send's op, for a send and, once resolved, its receive. For other
                             operations: op */
     uint64_t size_bytes; /* bytes moved; 0: none */
-    uint64_t waited_for; /* READY: the op that held this one last, 0: none; else 0 */
-    const char *label;   /* the operation's label, or NULL; the pointer given at submit */
-    int32_t status;      /* RESOLVED: its status; else FERRY_PENDING */
-    uint16_t device;     /* index of the device, 65535: none */
-    uint16_t stream;     /* index of the stream in the engine, 65535: none */
-    uint8_t what;        /* ferry_trace_what */
-    uint8_t way;         /* RESOLVED with FERRY_OK, of a message of GPU memory: how its bytes went
-                            (ferry_gpu_way: staging, ipc or nccl); else 0 */
-    uint16_t kind;       /* ferry_op_kind */
-    uint32_t thread;     /* number of the recording thread in this engine */
+    union {
+        uint64_t waited_for; /* READY: the op that held this one last, 0: none */
+        uint64_t user_data;  /* other transitions: the operation's; 0: none */
+    };
+    const char *label; /* the operation's label, or NULL; the pointer given at submit */
+    int32_t status;    /* RESOLVED: its status; else FERRY_PENDING */
+    uint16_t device;   /* index of the device, 65535: none */
+    uint16_t stream;   /* index of the stream in the engine, 65535: none */
+    uint8_t what;      /* ferry_trace_what */
+    uint8_t way;       /* RESOLVED with FERRY_OK, of a message of GPU memory: how its bytes went
+                          (ferry_gpu_way: staging, ipc or nccl); else 0 */
+    uint16_t kind;     /* ferry_op_kind */
+    uint32_t thread;   /* number of the recording thread in this engine */
 } ferry_trace_record;
 
 /* Name of a transition ("issued"); "?" if unknown. Any thread; static string. */
@@ -111,13 +114,12 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *                    plus 0 to 1023 for streams; 4000 for functions, and 4002 to 4064 for functions
  *                    that ran at the same time; 4001 for operations that run nowhere
  *   {"name":LABEL or kind,"cat":"ferry","ph":"X","ts":,"dur":,...,"args":{"op":,"kind":,"status":,
- *    "bytes":,"waited_for":,"device":,"stream":,"submitted":,"ready":,"issued":,"begun":,
- *    "fired":,"resolved":}}   one slice for each operation, written when the operation has resolved
- *                    and no hardware or function works for it. The slice spans the operation from
- *                    begun to fired (copies) or resolved. If it is not known when a copy began, the
- *                    slice begins when the copy was issued, or when the copy before it in its
- *                    stream fired. An operation that never ran has "dur" 0, at the time it
- *                    resolved. Slices of a row do not overlap. Unknown times are left out
+ *    "bytes":,"waited_for":,"user_data":,"device":,"stream":,"submitted":,"ready":,"issued":,
+ *    "begun":,"fired":,"resolved":}}   one slice for each operation, written when the operation has
+ * resolved and no hardware or function works for it. The slice spans the operation from begun to
+ * fired (copies) or resolved. If it is not known when a copy began, the slice begins when the copy
+ * was issued, or when the copy before it in its stream fired. An operation that never ran has "dur"
+ * 0, at the time it resolved. Slices of a row do not overlap. Unknown times are left out
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the operation that held this one
  *                    last, if that operation ended first

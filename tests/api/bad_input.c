@@ -302,15 +302,16 @@ Test(bad_input, operations_of_no_known_priority_are_refused)
 {
     static const struct {
         int priority;
-        uint32_t reserved;
+        uint32_t flags;
         ferry_status status;
-    } cases[] = {{0, 0, FERRY_OK},        {1, 0, FERRY_OK},         {-1, 0, FERRY_OK},
-                 {2, 0, FERRY_E_INVALID}, {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
-                 {0, 1, FERRY_E_INVALID}};
+    } cases[] = {
+        {0, 0, FERRY_OK},        {1, 0, FERRY_OK},         {-1, 0, FERRY_OK},
+        {2, 0, FERRY_E_INVALID}, {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
+        {0, 1, FERRY_OK},        {0, 2, FERRY_E_INVALID},  {0, UINT32_MAX, FERRY_E_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.priority = (ferry_priority)cases[i].priority;
-        options.reserved = cases[i].reserved;
+        options.flags = cases[i].flags;
         int lines = scene()->log_lines;
         ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), cases[i].status);
         cr_assert_eq(scene()->log_lines, lines + (cases[i].status != FERRY_OK));

@@ -54,7 +54,7 @@ static void check_engine(ferry_loop_mode loop, const char *mode)
     const json_t *pools = json_object_get(whole, "pools");
     cr_assert_eq(dump_number(json_object_get(pools, "reserve"), "made"), 64);
     cr_assert_eq(dump_number(json_object_get(pools, "nodes"), "limit"), 1000);
-    cr_assert_eq(json_object_size(pools), 7);
+    cr_assert_eq(json_object_size(pools), 8);
     const json_t *graph = json_object_get(whole, "graph");
     cr_assert_eq(dump_number(graph, "entering"), 0);
     cr_assert(json_is_false(json_object_get(graph, "starved")));

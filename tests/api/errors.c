@@ -15,7 +15,7 @@ Test(errors, a_cancelled_operation_names_itself)
     cr_assert_str_eq(error->label, "weights");
     cr_assert_str_eq(error->domain, "ferry");
     cr_assert_str_not_empty(error->message);
-    cr_assert_eq(error->rank, -1);
+    cr_assert_eq(error->rank, FERRY_RANK_NONE);
     cr_assert_null(error->cause);
     cr_assert_eq(ferry_future_error(the_future("n")), error, "the same as long as it lives");
 }

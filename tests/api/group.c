@@ -22,7 +22,7 @@ static void assert_value(ferry_future *future, const char *text)
 static void assert_joined(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        cr_assert_eq(ferry_group_rank(members[i].group), (int32_t)i);
+        cr_assert_eq(ferry_group_rank(members[i].group), i);
         cr_assert_eq(ferry_group_size(members[i].group), count);
         for (uint32_t rank = 0; rank < count; rank++) {
             ferry_member_info info = FERRY_MEMBER_INFO_INIT;
@@ -263,7 +263,7 @@ Test(group, zero_is_the_default)
                                        .deadline_ns = test_in_ns(30000000000)};
         joins[i] = join_group((size_t)i, &options);
     }
-    for (int i = 0; i < 2; i++) {
+    for (ferry_rank i = 0; i < 2; i++) {
         AWAIT(joins[i], OK);
         cr_assert_eq(ferry_group_rank(members[i].group), i);
     }
@@ -664,7 +664,7 @@ Test(group, a_pause_that_was_late_at_once_names_nobody)
     begin_members(2, FERRY_LOOP_THREAD);
     ferry_future *late = ferry_group_nccl_pause(members[0].group, 1);
     ASSERT_STATUS(ferry_future_wait(late, -1), FERRY_E_DEADLINE);
-    cr_assert_eq(ferry_future_error(late)->rank, -1);
+    cr_assert_eq(ferry_future_error(late)->rank, FERRY_RANK_NONE);
     ferry_future_release(late);
     AWAIT(ferry_group_nccl_pause(members[0].group, 0), OK);
 }

@@ -437,6 +437,8 @@ static void call_variable_at(caller *self)
     S(buffer_size_bytes, 0, MUST(ferry_buffer_size_bytes(self->buffer) == CALL_BUFFER_BYTES))      \
     S(buffer_device, 0, MUST(ferry_buffer_device(self->buffer) == self->scene->device))            \
     S(buffer_span, 0, MUST(ferry_buffer_span(self->buffer).size_bytes == CALL_BUFFER_BYTES))       \
+    S(device_engine, 0, MUST(ferry_device_engine(self->scene->device) == engine_of(self)))         \
+    S(buffer_engine, 0, MUST(ferry_buffer_engine(self->buffer) == engine_of(self)))                \
     S(span_slice, 0, MUST(ferry_span_slice(part_of(self, 0), 8, 8).offset_bytes == 8))             \
     S(buffer_define, 0, (void)ferry_buffer_define(part_of(self, 0), self->scene->done);            \
       (void)ferry_buffer_define(part_of(self, 64), self->scene->pending))                          \
@@ -459,6 +461,7 @@ static void call_variable_at(caller *self)
     S(future_error, 0, MUST(ferry_future_error(self->scene->done) == NULL);                        \
       MUST(ferry_future_error(self->scene->failed) != NULL);                                       \
       (void)ferry_future_error(self->scene->pending))                                              \
+    S(future_engine, 0, MUST(ferry_future_engine(self->scene->done) == engine_of(self)))           \
     S(future_id, 0, MUST(ferry_future_id(self->scene->done) != 0))                                 \
     S(future_on_ready, CALL_IS_OPERATION, register_and_remove(self, self->scene->done))            \
     S(waiter_remove, CALL_IS_OPERATION, register_and_remove(self, self->scene->pending))           \
@@ -483,6 +486,9 @@ static void call_variable_at(caller *self)
     S(group_leave, GROUP, drop(ferry_group_leave(self->scene->group)))                             \
     L(group_release, GROUP)                                                                        \
     S(group_rank, GROUP, (void)ferry_group_rank(self->scene->group))                               \
+    S(group_engine, GROUP,                                                                         \
+      MUST(ferry_group_engine(self->scene->group) == NULL ||                                       \
+           ferry_group_engine(self->scene->group) == engine_of(self)))                             \
     S(group_size, GROUP, (void)ferry_group_size(self->scene->group))                               \
     L(group_member, GROUP)                                                                         \
     L(group_device, GROUP)                                                                         \

@@ -39,6 +39,7 @@ typedef struct api_world api_world;
 typedef struct api_room {
     ferry_future *after[4];
     ferry_access accesses[4];
+    char label[32];
 } api_room;
 
 /* A function of a call, or a waiter, and what has befallen it. */

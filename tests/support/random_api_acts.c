@@ -2,6 +2,7 @@
 #include "tests/support/random_api.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,13 @@ ferry_op_options api_options(api_actor *actor, api_room *room)
     }
     options.priority = (ferry_priority)((int)api_below(random, 3) - 1);
     options.label = api_one_in(random, 2) ? "random" : NULL;
+    if (api_one_in(random, 4)) {
+        (void)snprintf(room->label, sizeof room->label, "copied %u",
+                       (unsigned)api_below(random, 64));
+        options.label = room->label;
+        options.flags = FERRY_OP_LABEL_COPIED;
+    }
+    options.user_data = api_one_in(random, 2) ? api_below(random, 1000) : 0;
     return options;
 }
 
@@ -268,6 +276,7 @@ static bool act_buffer(api_actor *actor)
         return false;
     API_CHECK(ferry_buffer_size_bytes(buffer) == API_BUFFER_BYTES);
     API_CHECK(ferry_buffer_data(buffer) != NULL && ferry_buffer_device(buffer) != NULL);
+    API_CHECK(ferry_buffer_engine(buffer) == ferry_device_engine(ferry_buffer_device(buffer)));
     api_room room;
     ferry_op_options options = api_options(actor, &room);
     ferry_buffer *from = api_buffer(actor);
@@ -398,6 +407,7 @@ static bool act_look_at_future(api_actor *actor)
     ferry_status status = ferry_future_value(held->future, &value);
     API_CHECK(status == FERRY_OK || status == FERRY_E_NOT_FOUND);
     API_CHECK((value.data != NULL) == (status == FERRY_OK));
+    API_CHECK(ferry_future_engine(held->future) == actor->world->engine);
     return api_check_held(held, false);
 }
 

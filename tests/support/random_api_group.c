@@ -53,6 +53,7 @@ static int64_t random_deadline(api_actor *actor)
 static bool look_at_group(ferry_group *group)
 {
     ferry_rank rank = ferry_group_rank(group);
+    API_CHECK(ferry_group_engine(group) != NULL);
     API_CHECK(rank == 0 || rank == FERRY_RANK_NONE);
     API_CHECK(ferry_group_size(group) <= 1);
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;

@@ -18,7 +18,7 @@ Test(base_error, says_what_it_was_told)
                              .message = "not this"};
     fry_error *error = fry_error_create(&memory, &fault, NULL, "no %s for %d", "room", 7);
     cr_assert_eq(error->public_.status, FERRY_E_SYSTEM);
-    cr_assert_eq(error->public_.rank, -1);
+    cr_assert_eq(error->public_.rank, FERRY_RANK_NONE);
     cr_assert_str_eq(error->public_.domain, "errno");
     cr_assert_eq(error->public_.native_code, 12);
     cr_assert_eq(error->public_.op, 99);
@@ -143,7 +143,7 @@ Test(base_error, static_errors_are_one_a_status_and_never_counted)
         cr_assert_eq(error->public_.status, name);                                                 \
         cr_assert_str_eq(error->public_.message, text);                                            \
         cr_assert_str_eq(error->public_.domain, "ferry");                                          \
-        cr_assert_eq(error->public_.rank, -1);                                                     \
+        cr_assert_eq(error->public_.rank, FERRY_RANK_NONE);                                        \
         cr_assert_null(error->public_.cause);                                                      \
         cr_assert_eq(fry_error_retain(error), error);                                              \
         cr_assert_eq(error->references, UINT32_MAX);                                               \

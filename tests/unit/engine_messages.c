@@ -385,13 +385,13 @@ static const ferry_error *cause_of(ferry_future *future)
 }
 
 static void assert_outcome(ferry_future *future, ferry_status status, ferry_status cause,
-                           int32_t cause_rank)
+                           ferry_rank cause_rank)
 {
     ASSERT_STATUS(ferry_future_poll(future), status);
     const ferry_error *found = cause_of(future);
     ASSERT_STATUS(found != NULL ? found->status : FERRY_OK, cause);
     if (found != NULL)
-        cr_assert_eq(found->rank, cause_rank, "rank %d", found->rank);
+        cr_assert_eq(found->rank, cause_rank, "rank %u", found->rank);
 }
 
 /* Memory of a receive that did not come about: nothing is written once it is quiet. */
@@ -418,7 +418,7 @@ static void try_end(state state, end end)
     outcome outcome = expected(state, end);
     make_end(&r, &at, end);
     (void)end_of(&r, at.own);
-    assert_outcome(at.own, outcome.own, outcome.own_cause, -1);
+    assert_outcome(at.own, outcome.own, outcome.own_cause, FERRY_RANK_NONE);
     bool is_of_lane = end == LANE_LOST || end == OTHER_LEAVES;
     cr_assert(!is_of_lane || ferry_future_error(at.own)->rank == 1);
     if (r.wire_count != 0)
