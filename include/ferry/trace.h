@@ -49,7 +49,8 @@ typedef struct ferry_trace_record {
         uint64_t waited_for; /* READY: the op that held this one last, 0: none */
         uint64_t user_data;  /* other transitions: the operation's; 0: none */
     };
-    const char *label; /* the operation's label, or NULL; the pointer given at submit */
+    const char *label; /* the operation's label, or NULL; the pointer given at submit, unless the
+                          label was copied */
     int32_t status;    /* RESOLVED: its status; else FERRY_PENDING */
     uint16_t device;   /* index of the device, 65535: none */
     uint16_t stream;   /* index of the stream in the engine, 65535: none */
@@ -115,11 +116,13 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *                    that ran at the same time; 4001 for operations that run nowhere
  *   {"name":LABEL or kind,"cat":"ferry","ph":"X","ts":,"dur":,...,"args":{"op":,"kind":,"status":,
  *    "bytes":,"waited_for":,"user_data":,"device":,"stream":,"submitted":,"ready":,"issued":,
- *    "begun":,"fired":,"resolved":}}   one slice for each operation, written when the operation has
- * resolved and no hardware or function works for it. The slice spans the operation from begun to
- * fired (copies) or resolved. If it is not known when a copy began, the slice begins when the copy
- * was issued, or when the copy before it in its stream fired. An operation that never ran has "dur"
- * 0, at the time it resolved. Slices of a row do not overlap. Unknown times are left out
+ *    "begun":,"fired":,"resolved":}}   one slice for each operation, written when it has resolved
+ *                    and no hardware or function works for it. The slice spans the operation from
+ *                    begun to fired (copies) or resolved. If it is not known when a copy began, the
+ *                    slice begins when the copy was issued, or when the copy before it in its
+ *                    stream fired. An operation that never ran has "dur" 0, at the time it
+ *                    resolved. Slices of a row do not overlap. What is unknown, and a user_data of
+ *                    0, is left out
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the operation that held this one
  *                    last, if that operation ended first

@@ -54,13 +54,15 @@ static void take_down(void)
 
 TestSuite(base_trace_lines, .init = set_up, .fini = take_down, .timeout = 60);
 
+static uint64_t user_data; /* of the operations; each case is a process of its own */
+
 /* A record of what `of` says, at a moment. */
 static void take(ferry_trace_record of, ferry_trace_what what, int64_t when_ns)
 {
     of.what = (uint8_t)what;
     of.when_ns = BASE_NS + when_ns;
     if (what != FERRY_TRACE_READY)
-        of.waited_for = 0;
+        of.user_data = user_data;
     if (what != FERRY_TRACE_RESOLVED)
         of.status = FERRY_PENDING;
     fry_trace_lines_take(lines, &file, &of);
@@ -134,6 +136,7 @@ Test(base_trace_lines, a_copy_runs_from_issued_to_fired)
     cr_assert_eq(trace_number(slice, "stream"), 5);
     cr_assert_eq(trace_number(slice, "bytes"), 4096);
     cr_assert_eq(trace_number(slice, "waited_for"), -1, "nothing: left out");
+    cr_assert_eq(trace_number(slice, "user_data"), -1, "none: left out");
     assert_time(7, "submitted", 100);
     assert_time(7, "ready", 4200);
     assert_time(7, "issued", 4300);
@@ -163,6 +166,20 @@ Test(base_trace_lines, copies_of_a_stream_run_one_after_the_other)
     assert_slice(1, "engine 3 host:0 stream 0", 20, 500);
     assert_slice(2, "engine 3 host:0 stream 0", 500, 800);
     assert_slice(3, "engine 3 host:1 stream 1", 22, 900);
+}
+
+/* It stands where READY has what held the operation, which it must not hide. */
+Test(base_trace_lines, the_callers_number_is_told)
+{
+    user_data = UINT64_MAX / 2;
+    ferry_trace_record copy = copy_of(7, 1, 5);
+    copy.waited_for = 3;
+    begin(copy, 100, 4200, 4300);
+    take(copy, FERRY_TRACE_FIRED, 9000);
+    resolve(copy, 9100);
+    finish(10000);
+    cr_assert_eq(trace_number(slice_of(7), "user_data"), INT64_MAX);
+    cr_assert_eq(trace_number(slice_of(7), "waited_for"), 3);
 }
 
 Test(base_trace_lines, a_copy_begins_when_the_copy_it_was_issued_behind_has_fired)

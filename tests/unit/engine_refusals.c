@@ -151,7 +151,7 @@ static void try_copies(const fake_engine *f)
 static ferry_future *rows(ferry_span dst, size_t dst_pitch, ferry_span src, size_t src_pitch,
                           size_t count);
 
-static void try_sources(void)
+static ferry_buffer *source_buffer(void)
 {
     static const char bytes[64];
     ferry_buffer_options of = FERRY_BUFFER_OPTIONS_INIT;
@@ -159,7 +159,12 @@ static void try_sources(void)
     of.size_bytes = sizeof bytes;
     ferry_buffer *buffer = NULL;
     ASSERT_STATUS(ferry_buffer_create(ferry_device_at(engine(), 0), &of, &buffer, NULL), FERRY_OK);
-    ferry_span span = span_of(own(buffer), 0, 16), other = the_span("a[0:16]");
+    return own(buffer);
+}
+
+static void try_sources(void)
+{
+    ferry_span span = span_of(source_buffer(), 0, 16), other = the_span("a[0:16]");
     expect(FRY_REFUSED_SPAN_SOURCE, copy(span, other));
     expect(FRY_REFUSED_SPAN_SOURCE, rows(span, 32, other, 32, 2));
     ferry_access access = {.span = span, .mode = FERRY_WRITE};
@@ -414,6 +419,13 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     expect(FRY_REFUSED_MESSAGE_RANK, ferry_send(group, 2, 0, span, NULL));
     expect(FRY_REFUSED_MESSAGE_DEVICE, ferry_recv(group, 1, 0, ferry_buffer_span(there), NULL));
     expect(FRY_REFUSED_SPAN_NULL, ferry_recv(group, 1, 0, ferry_buffer_span(NULL), NULL));
+    ferry_span source = ferry_buffer_span(source_buffer());
+    ferry_op_options plain = FERRY_OP_OPTIONS_INIT;
+    expect(FRY_REFUSED_SPAN_SOURCE, ferry_recv(group, 1, 0, source, NULL));
+    expect(FRY_REFUSED_SPAN_SOURCE, ferry_recv(group, 1, 0, source, &plain));
+    ferry_future *sent = own(ferry_send(group, 1, 0, source, NULL));
+    ASSERT_STATUS(ferry_future_poll(sent), FERRY_PENDING);
+    (void)ferry_future_cancel(sent);
     OPENED_WITH(test_engine, other, FERRY_LOOP_EMBEDDED);
     ferry_op op = {.kind = FERRY_OP_SEND, .group = group};
     ferry_future *each[1];
