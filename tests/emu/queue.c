@@ -203,7 +203,8 @@ static void wake_all(CUstream stream)
 {
     emu_waiter *waiter;
 
-    pthread_cond_signal(&stream->work);
+    if (!TAILQ_EMPTY(&stream->queue)) /* an empty one's thread is woken by what comes, or its end */
+        pthread_cond_signal(&stream->work);
     LIST_FOREACH(waiter, &stream->waiters, entry)
         pthread_cond_signal(waiter->wake);
 }
