@@ -205,11 +205,20 @@ static bool main_is_done(const trial *self, fry_cuda_direction direction)
     return true;
 }
 
-/* With the gate open: waits until nothing of the round touches the memory; else sets is_stray. */
+static bool numbers_come(const trial *self, fry_cuda_direction direction)
+{
+    return main_is_done(self, direction) && look(self, LAST_NUMBER_NS) == self->touched;
+}
+
+/*
+ * With the gate open: waits until nothing of the round touches the memory; else sets is_stray. On a
+ * machine that is slow to run the streams their numbers are waited for once more when the streams
+ * are done: only a number that does not come then is lost.
+ */
 static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
 {
     fry_cuda_device *device = self->device;
-    if (is_whole && main_is_done(self, direction) && look(self, LAST_NUMBER_NS) == self->touched)
+    if (is_whole && numbers_come(self, direction))
         return;
     bool is_done = fry_cuda.cuStreamSynchronize(device->streams[direction].native) == CUDA_SUCCESS;
     for (uint32_t i = 0; i < device->parked_count; i++) {
@@ -218,7 +227,8 @@ static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
                 fry_cuda.cuStreamSynchronize(fry_cuda_parked(device)[i].native) == CUDA_SUCCESS &&
                 is_done;
     }
-    self->is_stray = self->is_stray || !is_done || is_whole;
+    if (!is_done || (is_whole && !numbers_come(self, direction)))
+        self->is_stray = true;
 }
 
 /* *passed_p: the streams of `tried` that were seen to pass. */

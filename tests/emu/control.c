@@ -7,21 +7,31 @@
 
 static unsigned holds; /* with the lock */
 
+void emu_hold_locked(void)
+{
+    holds++;
+    emu.held = true;
+}
+
+void emu_release_locked(void)
+{
+    if (holds > 0 && --holds == 0) {
+        emu.held = false;
+        emu_streams_wake(NULL);
+    }
+}
+
 void emu_hold(void)
 {
     emu_lock();
-    holds++;
-    emu.held = true;
+    emu_hold_locked();
     emu_unlock();
 }
 
 void emu_release(void)
 {
     emu_lock();
-    if (holds > 0 && --holds == 0) {
-        emu.held = false;
-        emu_streams_wake(NULL);
-    }
+    emu_release_locked();
     emu_unlock();
 }
 

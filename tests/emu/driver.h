@@ -588,6 +588,10 @@ extern emu_state emu;
 
 /* The result that the script has for this call, or CUDA_SUCCESS. With the lock. */
 CUresult emu_script_result(emu_call call);
+
+/* emu_hold and emu_release, with the lock. */
+void emu_hold_locked(void);
+void emu_release_locked(void);
 /* Reads the environment. With the lock, once. */
 void emu_script_read(void);
 

@@ -154,6 +154,12 @@ void emu_release(void);
 /* The same for one stream; not counted. */
 void emu_hold_stream(CUstream stream);
 void emu_release_stream(CUstream stream);
+/*
+ * The next call of the first function holds as emu_hold does, and the next one of the second after
+ * that releases, each before it does anything; names as in emu_fail_call. For what a test's thread
+ * can't do between two calls of the program's. Gives CUDA_ERROR_NOT_FOUND likewise.
+ */
+CUresult emu_hold_between(const char *from, const char *to);
 /* With the timing model: while held nobody who waits for a copy engine gets one. Not counted. */
 void emu_hold_engines(void);
 void emu_release_engines(void);

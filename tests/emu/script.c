@@ -20,10 +20,27 @@ static const char *const names[EMU_CALL_COUNT] = {
 #undef NAME
 };
 
+/* Of emu_hold_between: which call comes next, and what it does; EMU_CALL_COUNT: none. */
+static struct {
+    emu_call from, to;
+} between = {EMU_CALL_COUNT, EMU_CALL_COUNT};
+
+static void hold_between(emu_call call)
+{
+    if (call == between.from) {
+        between.from = EMU_CALL_COUNT;
+        emu_hold_locked();
+    } else if (call == between.to && between.from == EMU_CALL_COUNT) {
+        between.to = EMU_CALL_COUNT;
+        emu_release_locked();
+    }
+}
+
 CUresult emu_script_result(emu_call call)
 {
     plan *const plan = &plans[call];
 
+    hold_between(call);
     if (!plan->set)
         return CUDA_SUCCESS;
     if (plan->in == 0)
@@ -34,15 +51,37 @@ CUresult emu_script_result(emu_call call)
     return plan->result;
 }
 
+/* EMU_CALL_COUNT: there is no such function. */
+static emu_call call_named(const char *name)
+{
+    int i = 0;
+
+    while (i < EMU_CALL_COUNT && strcmp(names[i], name) != 0)
+        i++;
+    return (emu_call)i;
+}
+
+CUresult emu_hold_between(const char *from, const char *to)
+{
+    const emu_call first = call_named(from), second = call_named(to);
+
+    if (first == EMU_CALL_COUNT || second == EMU_CALL_COUNT)
+        return CUDA_ERROR_NOT_FOUND;
+    emu_lock();
+    between.from = first;
+    between.to = second;
+    emu_unlock();
+    return CUDA_SUCCESS;
+}
+
 static CUresult fail_call(const char *name, unsigned nth, CUresult result)
 {
-    for (int i = 0; i < EMU_CALL_COUNT; i++) {
-        if (strcmp(names[i], name) == 0) {
-            plans[i] = (plan){result != CUDA_SUCCESS, nth, result};
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_NOT_FOUND;
+    const emu_call call = call_named(name);
+
+    if (call == EMU_CALL_COUNT)
+        return CUDA_ERROR_NOT_FOUND;
+    plans[call] = (plan){result != CUDA_SUCCESS, nth, result};
+    return CUDA_SUCCESS;
 }
 
 CUresult emu_fail_call(const char *name, unsigned nth, CUresult result)

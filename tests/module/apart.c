@@ -277,6 +277,19 @@ static void others_wait_for_the_gate(void)
     rig_close(&self.rig);
 }
 
+/* --- a machine that is slow to run the streams --- */
+
+/* No number comes while the trial looks for them. Then it waits for its streams, which go on. */
+static void numbers_come_late(void)
+{
+    place self;
+    rig_open(&self.rig);
+    OK(emu_hold_between("cuStreamWaitValue32", "cuStreamSynchronize"));
+    OK(try_open(&self, FERRY_COMPLETION_WORDS));
+    CHECK(can_park(&self));
+    rig_close(&self.rig); /* and the trial's memory is free again */
+}
+
 /* --- what is loaded at its first use --- */
 
 /*
@@ -329,6 +342,7 @@ int main(int argc, char **argv)
         {"calls_are_refused", calls_are_refused},
         {"calls_find_it_broken", calls_find_it_broken},
         {"others_wait_for_the_gate", others_wait_for_the_gate},
+        {"numbers_come_late", numbers_come_late},
     };
     return rig_run_apart(argc, argv, tests, sizeof tests / sizeof *tests);
 }
