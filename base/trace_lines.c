@@ -225,6 +225,11 @@ static story *find(fry_trace_lines *lines, uint64_t op)
     return found->op == op && found->state != STORY_NONE ? found : NULL;
 }
 
+static bool is_function(const story *of)
+{
+    return of->kind == FERRY_OP_CALL || of->kind == FERRY_OP_ASYNC;
+}
+
 static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_ns)
 {
     if (knows(of, FERRY_TRACE_BEGUN) && knows(of, FERRY_TRACE_ISSUED) &&
@@ -232,7 +237,7 @@ static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_n
         return moment_ns(of, FERRY_TRACE_ISSUED); /* a worker began before the issue was noted */
     if (knows(of, FERRY_TRACE_BEGUN))
         return moment_ns(of, FERRY_TRACE_BEGUN);
-    if (of->kind == FERRY_OP_CALL)
+    if (is_function(of))
         return end_ns; /* the executor never ran it */
     int64_t issued_ns = moment_ns(of, FERRY_TRACE_ISSUED);
     /* If it was issued behind a copy that had not fired, its stream waited for that copy. */
@@ -251,7 +256,7 @@ static void place(fry_trace_lines *lines, fry_trace_file *file, story *of, int64
         return;
     if (knows(of, FERRY_TRACE_ISSUED) && of->kind == FERRY_OP_COPY && of->device != NONE)
         in = stream_row(lines, of->device, of->stream);
-    else if (knows(of, FERRY_TRACE_ISSUED) && of->kind == FERRY_OP_CALL)
+    else if (knows(of, FERRY_TRACE_ISSUED) && is_function(of))
         in = calls_row(lines, started_ns(lines, of, end_ns));
     of->known |= KNOWS_PLACE;
     of->start_ns = of->end_ns = end_ns;
@@ -439,7 +444,7 @@ static void write_story(fry_trace_lines *lines, fry_trace_file *file, story *of,
 static bool may_be_at_work(const story *of)
 {
     return knows(of, FERRY_TRACE_ISSUED) && !knows(of, FERRY_TRACE_FIRED) &&
-           ((of->kind == FERRY_OP_COPY && of->device != NONE) || of->kind == FERRY_OP_CALL);
+           ((of->kind == FERRY_OP_COPY && of->device != NONE) || is_function(of));
 }
 
 /* When a resolved and quiet operation ended. A successful function ended when it resolved. */

@@ -21,6 +21,7 @@
  * refused) added to the node's account, so no atomics are needed: batch_node.c.
  */
 #include "engine/api/call.h"
+#include "engine/api/call_async.h"
 #include "engine/api/copy.h"
 #include "engine/api/request.h"
 #include "engine/api/send.h"
@@ -168,6 +169,8 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *
     }
     if (op->kind == FERRY_OP_CALL)
         return fry_request_call(request, op->executor, op->fn, op->arg, why_p);
+    if (op->kind == FERRY_OP_ASYNC)
+        return fry_request_call_async(request, op->executor, op->begin, op->cancel, op->arg, why_p);
     if (op->kind == FERRY_OP_NOP)
         return fry_request_node(request, FERRY_OP_NOP, why_p);
     if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)

@@ -12,6 +12,12 @@
 #include "engine/ground/refusal.h"
 #include "engine/tasks/executor.h"
 
+ferry_executor *fry_call_executor(const ferry_engine *engine, ferry_executor *executor)
+{
+    ferry_executor *found = fry_executor_for(engine, executor);
+    return found != ferry_executor_inline() ? found : NULL; /* no function runs before others */
+}
+
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
                            void *arg, fry_refusal *why_p)
 {
@@ -21,10 +27,8 @@ fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry
     fry_node *node = *why_p == FRY_TAKEN ? fry_request_node(request, FERRY_OP_CALL, why_p) : NULL;
     if (node == NULL)
         return NULL;
-    executor = fry_executor_for(engine, executor);
-    if (executor == ferry_executor_inline())
-        executor = NULL; /* no function runs before others */
-    node->op.call = (fry_call_op){.executor = executor, .fn = fn, .arg = arg};
+    node->op.call =
+        (fry_call_op){.executor = fry_call_executor(engine, executor), .fn = fn, .arg = arg};
     return node;
 }
 
@@ -42,7 +46,7 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
 /* ---- its row ---- */
 
 /* Queues it for the loop to hand out. */
-static void start(fry_turn *turn, fry_node *node)
+void fry_call_start(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_QUEUED;
     fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
@@ -50,7 +54,7 @@ static void start(fry_turn *turn, fry_node *node)
 }
 
 /* The function has returned. */
-static void arrive(fry_turn *turn, fry_node *node)
+void fry_call_arrive(fry_turn *turn, fry_node *node)
 {
     if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
         node->flags |= FRY_NODE_FIRED;
@@ -85,8 +89,8 @@ static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_
 
 const fry_op_kind fry_kind_call = {
     .traits = FRY_KIND_STAYS | FRY_KIND_ENDS_OUTSIDE,
-    .arrive = arrive,
-    .start = start,
+    .arrive = fry_call_arrive,
+    .start = fry_call_start,
     .stop = stop,
     .describe = describe,
 };

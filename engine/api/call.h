@@ -12,4 +12,11 @@ extern const fry_op_kind fry_kind_call;
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
                            void *arg, fry_refusal *why_p);
 
+/* What calls have in common with what ends later (call_async.c): its row's `start` and `arrive`. */
+void fry_call_start(fry_turn *turn, fry_node *node);
+void fry_call_arrive(fry_turn *turn, fry_node *node);
+
+/* The executor that functions are given; NULL: the loop. */
+ferry_executor *fry_call_executor(const ferry_engine *engine, ferry_executor *executor);
+
 #endif

@@ -7,6 +7,9 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
+#include "engine/tasks/executor.h"
+#include "engine/tasks/later.h"
+#include "engine/tasks/on_cancel.h"
 
 #define VALUE_BYTES_MAX 65536
 
@@ -35,10 +38,19 @@ ferry_future *ferry_promise_future(ferry_promise *promise)
                             : fry_refusal_future(engine, why);
 }
 
+/* Whether there is nothing to resolve. What ends later may have failed, and wait for its promise.
+ */
+static bool is_resolved(const ferry_future *future)
+{
+    const fry_node *node = fry_node_of(future);
+    return node->kind == FERRY_OP_ASYNC ? fry_later_is_ended(node) : fry_future_is_resolved(future);
+}
+
 /* It has been resolved, or is about to be: what the caller is told. */
 static ferry_status was_resolved(const ferry_future *future)
 {
-    if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
+    if (fry_node_of(future)->kind != FERRY_OP_ASYNC &&
+        fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
         int32_t ended = fry_load_relaxed(&future->status);
         if (ended == FERRY_E_CANCELLED || ended == FERRY_E_SHUTDOWN || ended == FERRY_E_DEADLINE)
             return (ferry_status)ended;
@@ -46,6 +58,40 @@ static ferry_status was_resolved(const ferry_future *future)
     fry_log_line(&fry_engine_of(future)->log, FERRY_LOG_WARNING, "promise %llu was resolved twice",
                  (unsigned long long)future->id);
     return FERRY_E_INVALID;
+}
+
+static bool resolve(ferry_promise *promise, ferry_status status, const char *message)
+{
+    fry_node *node = fry_node_of(future_of(promise));
+    if (node->kind != FERRY_OP_ASYNC) {
+        bool is_first = fry_promise_end(promise, status, "user", message) == FERRY_OK;
+        if (is_first)
+            fry_on_cancel_let_go(node);
+        return is_first;
+    }
+    fry_error *error = NULL;
+    if (status != FERRY_OK) {
+        fry_fault fault = fry_node_fault(node, status);
+        fault.domain = "user";
+        error = fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL, "%s",
+                                 message != NULL ? message : "");
+    }
+    bool is_first = fry_later_end(node, status, error, NULL);
+    if (!is_first)
+        fry_error_release(error);
+    return is_first;
+}
+
+/* Takes the value if it is the first. */
+static bool resolve_value(ferry_promise *promise, fry_value *value)
+{
+    fry_node *node = fry_node_of(future_of(promise));
+    if (node->kind == FERRY_OP_ASYNC)
+        return fry_later_end(node, FERRY_OK, NULL, value);
+    bool is_first = fry_promise_end_with(promise, FERRY_OK, NULL, value) == FERRY_OK;
+    if (is_first)
+        fry_on_cancel_let_go(node);
+    return is_first;
 }
 
 ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, const char *message)
@@ -64,7 +110,7 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
             ferry_status_name(status));
         return FERRY_E_INVALID;
     }
-    if (fry_promise_end(promise, status, "user", message) != FERRY_OK)
+    if (!resolve(promise, status, message))
         return was_resolved(future);
     fry_late_call_ends(engine);
     return FERRY_OK;
@@ -87,12 +133,12 @@ ferry_status ferry_promise_resolve_value(ferry_promise *promise, const void *dat
             size_bytes);
         return FERRY_E_INVALID;
     }
-    if (fry_future_is_resolved(future))
+    if (is_resolved(future))
         return was_resolved(future);
     fry_value *value = fry_value_make(engine, data, size_bytes, 0);
     if (value == NULL)
         return FERRY_E_NO_MEMORY;
-    if (fry_promise_end_with(promise, FERRY_OK, NULL, value) != FERRY_OK) {
+    if (!resolve_value(promise, value)) {
         fry_value_free(engine, value);
         return was_resolved(future);
     }
@@ -111,7 +157,9 @@ ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
         fry_future_status(future) != FERRY_OK)
         return FERRY_E_NOT_FOUND;
     const fry_node *node = fry_node_of(future);
-    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value : NULL;
+    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value
+                            : node->kind == FERRY_OP_ASYNC ? node->op.async.value
+                                                           : NULL;
     if (kept == NULL)
         return FERRY_E_NOT_FOUND;
     ferry_value found = {
@@ -119,13 +167,33 @@ ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
     return fry_struct_hand_out(value, &found, sizeof found);
 }
 
+ferry_status ferry_promise_on_cancel(ferry_promise *promise, ferry_waiter *waiter)
+{
+    if (promise == NULL || waiter == NULL || waiter->fn == NULL)
+        return FERRY_E_INVALID;
+    ferry_future *future = future_of(promise);
+    ferry_engine *engine = fry_engine_of(future);
+    ferry_status status = fry_engine_check(engine);
+    if (status == FERRY_OK)
+        status = fry_refusal_status(fry_executor_check(engine, waiter->executor));
+    if (status == FERRY_OK && fry_node_of(future)->kind == FERRY_OP_ASYNC)
+        status = FERRY_E_UNSUPPORTED;
+    if (status != FERRY_OK)
+        return status;
+    fry_engine_retain(engine); /* the callback may drop the last other reference */
+    status = fry_on_cancel_listen(fry_node_of(future), waiter);
+    fry_late_call_ends(engine);
+    fry_engine_unretain(engine, 1);
+    return status;
+}
+
 void ferry_promise_release(ferry_promise *promise)
 {
     if (promise == NULL || fry_engine_check(fry_engine_of(future_of(promise))) != FERRY_OK)
         return;
     ferry_engine *engine = fry_engine_of(future_of(promise));
-    if (!fry_future_is_resolved(future_of(promise))) {
-        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
+    if (!is_resolved(future_of(promise))) {
+        (void)resolve(promise, FERRY_E_BROKEN_PROMISE, NULL);
         fry_late_call_ends(engine);
     }
     ferry_future_release(future_of(promise)); /* perhaps the last to keep the engine */

@@ -9,6 +9,7 @@
 #include "engine/loop/embedded.h"
 #include "engine/loop/late.h"
 #include "engine/tasks/executor.h"
+#include "engine/tasks/on_cancel.h"
 #include "engine/tasks/waiter_list.h"
 
 ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
@@ -45,8 +46,9 @@ static bool remove_waiter(ferry_engine *engine, ferry_waiter *waiter)
 {
     if (fry_is_in_callback(engine))
         return fry_waiter_take_back(engine, waiter);
-    if (fry_load_acquire(&waiter->private_.state) == FRY_WAITER_LISTED &&
-        fry_waiter_take_out(waiter))
+    enum fry_waiter_state state = fry_load_acquire(&waiter->private_.state);
+    if ((state == FRY_WAITER_LISTED && fry_waiter_take_out(waiter)) ||
+        (state == FRY_WAITER_ON_CANCEL && fry_on_cancel_take_back(waiter)))
         return true;
     if (!fry_role_borrow(engine))
         return false;

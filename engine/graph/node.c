@@ -92,8 +92,10 @@ fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context)
 fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context)
 {
     fry_node *node = create_from(&engine->writables, engine, context, FERRY_OP_PROMISE);
-    if (node != NULL)
+    if (node != NULL) {
         node->op.promise.value = NULL;
+        node->op.promise.on_cancel = NULL;
+    }
     return node;
 }
 
@@ -225,10 +227,15 @@ fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_nod
     return FRY_TAKEN;
 }
 
-static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
+static inline void free_tail(ferry_engine *engine, fry_node *node)
 {
     if (fry_unlikely(engine->kinds[node->kind]->free != NULL))
         engine->kinds[node->kind]->free(engine, node);
+}
+
+/* A node whose tail holds nothing. */
+static void give_head(ferry_engine *engine, fry_context *context, fry_node *node)
+{
     if (fry_unlikely(node->future.error != 0))
         fry_future_drop_error(&node->future);
     if (fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0 && node->kind != FERRY_OP_ANY))
@@ -251,10 +258,17 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
     fry_pool_flush(pool, &cache);
 }
 
+static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    free_tail(engine, node);
+    give_head(engine, context, node);
+}
+
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node)
 {
     if (kind_of(node)->discard != NULL)
         kind_of(node)->discard(engine, context, node);
+    free_tail(engine, node);
     fry_node_discard_new(engine, context, node);
 }
 
@@ -270,7 +284,7 @@ void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *
         node->uses = use->next;
         fry_pool_give(&engine->uses, &context->uses, use);
     }
-    give_slot(engine, context, node);
+    give_head(engine, context, node);
 }
 
 fry_fault fry_node_fault(const fry_node *node, ferry_status status)

@@ -33,10 +33,10 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_RECV + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                      /* messages launched together: pairing.c */
+    FRY_OP_JOIN = FERRY_OP_ASYNC + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                      /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_STAGE,                     /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                       /* messages launched together: pairing.c */
     FRY_OP_KINDS,
 };
 
@@ -139,7 +139,10 @@ typedef struct fry_stand {
     uint64_t sequence; /* its number there once issued, else 0 */
 } fry_stand;
 
-/* fry_node.outside of a call: how far its function is. Moved by compare-and-swap. */
+/*
+ * fry_node.outside of a call: how far its function is. Moved by compare-and-swap. An async has
+ * more: engine/tasks/later.h.
+ */
 enum fry_call_begun {
     FRY_CALL_NOT_BEGUN = 0,
     FRY_CALL_BEGUN,
@@ -184,7 +187,10 @@ typedef struct fry_define_op {
 typedef struct fry_call_op {
     ferry_executor *executor; /* NULL: the loop */
     struct fry_task *task;    /* from being issued until posted, if there is an executor */
-    ferry_call_fn fn;
+    union {
+        ferry_call_fn fn;
+        ferry_begin_fn begin; /* of an async */
+    };
     void *arg;
     fry_error *error; /* of a failure; made by the thread that ran the function */
 } fry_call_op;
@@ -219,8 +225,16 @@ typedef struct fry_value {
     char bytes[]; /* and a zero byte */
 } fry_value;
 
+/* A function that begins what its promise ends: engine/tasks/later.h. */
+typedef struct fry_call_async_op {
+    fry_call_op call; /* first: it is handed out like a call */
+    ferry_cancel_fn cancel;
+    fry_value *value; /* or NULL; freed with the node */
+} fry_call_async_op;
+
 typedef struct fry_promise_op {
     fry_value *value;         /* or NULL; freed with the node */
+    ferry_waiter *on_cancel;  /* fired if it fails, or a mark: promise.h. Atomic */
     fry_error *refusal_error; /* for a cancel before it entered, if `refusal` is set */
 } fry_promise_op;
 
@@ -299,6 +313,7 @@ struct fry_node {
                 fry_define_op define;
                 fry_event_op event;
                 fry_call_op call;
+                fry_call_async_op async;
                 fry_message_op message;
                 fry_promise_op promise;
                 fry_batch_op batch;

@@ -22,6 +22,8 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 
+ferry_waiter fry_promise_was_resolved, fry_promise_has_failed;
+
 static ferry_future *future_of(ferry_promise *promise)
 {
     return (ferry_future *)(void *)promise;
@@ -56,6 +58,7 @@ fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
     if (node == NULL)
         return why;
     node->op.promise.value = NULL;
+    node->op.promise.on_cancel = NULL;
     fry_emit(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
     *promise_p = (ferry_promise *)(void *)node;
@@ -163,6 +166,16 @@ static void cancel(fry_turn *turn, fry_node *node)
     node->refusal = FERRY_E_CANCELLED;
 }
 
+/* It was cancelled, or the engine shuts down: engine/tasks/on_cancel.c. */
+static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
+{
+    fry_future_owner *owner = &turn->engine->owner;
+    ferry_waiter *waiter = fry_exchange(&node->op.promise.on_cancel, &fry_promise_has_failed);
+    (void)is_under_way;
+    if (waiter != NULL)
+        owner->ops->fire(owner, waiter);
+}
+
 static void free_value(ferry_engine *engine, fry_node *node)
 {
     fry_value_free(engine, node->op.promise.value);
@@ -179,6 +192,7 @@ const fry_op_kind fry_kind_promise = {
     .free = free_value,
     .enter = enter,
     .arrive = arrive,
+    .failed = failed,
     .cancel = cancel,
     .describe = describe,
 };

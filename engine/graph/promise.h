@@ -8,6 +8,10 @@
 
 extern const fry_op_kind fry_kind_promise;
 
+/* Marks for fry_promise_op.on_cancel: no waiter is taken any more, as the promise was resolved, or
+ * has failed. Never called. */
+extern ferry_waiter fry_promise_was_resolved, fry_promise_has_failed;
+
 /* A copy, in memory of the engine's; NULL: there is none. */
 fry_value *fry_value_make(ferry_engine *engine, const void *bytes, size_t size_bytes,
                           uint64_t version);

@@ -65,6 +65,7 @@
     X(ROWS_ROOM, FERRY_E_INVALID, "row_count is above what max_accesses allows")                   \
     /* functions and executors */                                                                  \
     X(CALL_FN, FERRY_E_INVALID, "fn is NULL")                                                      \
+    X(BEGIN_FN, FERRY_E_INVALID, "begin is NULL")                                                  \
     X(EXECUTOR, FERRY_E_INVALID, "the executor's struct_size is invalid, or its post is NULL")     \
     /* futures of futures */                                                                       \
     X(COMBINE_ARRAY, FERRY_E_INVALID, "futures is NULL and count is not 0")                        \
@@ -75,7 +76,8 @@
     X(BATCH_COUNT, FERRY_E_INVALID, "count is above 2^20")                                         \
     X(BATCH_OP_SIZE, FERRY_E_INVALID, "op_size_bytes is not the size of a ferry_op")               \
     X(BATCH_OP_TAIL, FERRY_E_INVALID, "the operation sets fields that this version does not know") \
-    X(BATCH_OP_KIND, FERRY_E_INVALID, "the operation's kind is not copy, call, nop, send or recv") \
+    X(BATCH_OP_KIND, FERRY_E_INVALID,                                                              \
+      "the operation's kind is not copy, call, async, nop, send or recv")                          \
     X(BATCH_ACCESSES, FERRY_E_INVALID,                                                             \
       "a batch's own options name accesses: name them in its operations' options")                 \
     /* outside events */                                                                           \

@@ -160,6 +160,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
         print_string(text, "not_quiet",
                      node->reason == FRY_DUMP_FUNCTION     ? "function"
                      : node->reason == FRY_DUMP_OPERATIONS ? "operations"
+                     : node->reason == FRY_DUMP_OUTSIDE    ? "outside"
                      : node->is_message                    ? "member"
                                                            : "hardware");
     print_string(text, "waits_for", fry_dump_reason_name(node->reason));

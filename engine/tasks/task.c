@@ -12,6 +12,7 @@
 #include "engine/graph/ready_queue.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/ground.h"
+#include "engine/tasks/later.h"
 #include "engine/tasks/task_pool.h"
 
 static fry_error *call_error(const fry_node *node, int result)
@@ -32,7 +33,9 @@ void fry_task_run_call(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
-    if (fry_cas(&node->outside, &not_begun, FRY_CALL_BEGUN)) {
+    if (node->kind == FERRY_OP_ASYNC) {
+        fry_later_begin(node);
+    } else if (fry_cas(&node->outside, &not_begun, FRY_CALL_BEGUN)) {
         fry_emit(engine, node, FERRY_TRACE_BEGUN, 0);
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
@@ -53,7 +56,10 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
         fry_node *node = FRY_CONTAINER(calls, fry_node, link);
         calls = calls->next; /* running it reuses the link */
         const fry_call_op *call = &node->op.call;
-        if (call->executor == NULL) {
+        if (fry_unlikely(fry_later_is_cancelling(node))) {
+            fry_later_cancel(node);
+            ferry_future_release(&node->future);
+        } else if (call->executor == NULL) {
             fry_task_run_call(node);
             ferry_future_release(&node->future);
         } else {
@@ -68,7 +74,10 @@ static bool is_to_run(const fry_node *node)
     return (node->flags & FRY_NODE_RETIRED) == 0 && node->state == FRY_NODE_READY;
 }
 
-/* Takes a call out of its queue: it is handed out, or has failed meanwhile. */
+/*
+ * Takes a call out of its queue: it is handed out, or has failed meanwhile. One that ends later may
+ * have failed long ago, and comes again to be cancelled.
+ */
 static void issue_call(fry_turn *turn, fry_node *node, fry_queue *issued)
 {
     if ((node->flags & FRY_NODE_RETIRED) != 0) {
@@ -76,10 +85,11 @@ static void issue_call(fry_turn *turn, fry_node *node, fry_queue *issued)
         return;
     }
     node->flags &= (uint16_t)~FRY_NODE_QUEUED;
-    if (node->state != FRY_NODE_READY)
+    if (node->state == FRY_NODE_READY)
+        fry_graph_issued(turn, node);
+    else if (!fry_later_is_cancelling(node))
         return; /* it retires when its order edges have fired */
     (void)fry_fetch_add(&node->future.references, 1);
-    fry_graph_issued(turn, node);
     fry_queue_push(issued, &node->link);
 }
 

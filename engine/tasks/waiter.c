@@ -6,6 +6,8 @@
  *                                                            finds it    │
  *                                                                        └──► POSTED ──► run, IDLE
  *
+ * A waiter of ferry_promise_on_cancel is ON_CANCEL in place of LISTED: on_cancel.c.
+ *
  * Who may touch a waiter. LISTED: the thread that takes it out of its future's list, either by the
  * one exchange that seals the list or as a remover (futures/future.c). From then until FIRED the
  * sealing thread, for some steps in which it waits for nothing. On engine->fired nobody, until the
@@ -30,6 +32,7 @@
 #include "engine/ground/callbacks.h"
 #include "engine/ground/ground.h"
 #include "engine/tasks/executor.h"
+#include "engine/tasks/on_cancel.h"
 #include "engine/tasks/task_pool.h"
 #include "engine/tasks/waiter_list.h"
 
@@ -237,6 +240,10 @@ bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter)
         case FRY_WAITER_DUE:
         case FRY_WAITER_DUE_FOR_TASK:
             return remove_due(engine, waiter, state);
+        case FRY_WAITER_ON_CANCEL:
+            if (fry_on_cancel_take_back(waiter))
+                return true;
+            break; /* whoever ended the promise is about to fire it or to let it go */
         case FRY_WAITER_POSTED:
             return remove_posted(waiter);
         }

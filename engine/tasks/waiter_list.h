@@ -16,7 +16,8 @@ enum fry_waiter_state {
     FRY_WAITER_DUE_INLINE, /* in the loop's lists: due_inline, due, tasks.waiters */
     FRY_WAITER_DUE,
     FRY_WAITER_DUE_FOR_TASK,
-    FRY_WAITER_POSTED, /* an executor has a task for it, which `previous` is */
+    FRY_WAITER_ON_CANCEL, /* in its promise: on_cancel.c */
+    FRY_WAITER_POSTED,    /* an executor has a task for it, which `previous` is */
 };
 
 /* A list of the loop, for the holder of the role. Any waiter in it can be taken out. */

@@ -63,8 +63,9 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   resolved, and it is not quiet), "quiet" (it is quiet, but an operation before
  *                   it is not, and later operations must still wait for that one)
  *      "status"     its future's status, if resolved: "FERRY_E_CANCELLED"
- *      "not_quiet"  what still works for a resolved operation: "hardware", "function", "member" or,
- *                   for a batch or ferry_future_all, "operations"
+ *      "not_quiet"  what still works for a resolved operation: "hardware", "function", "member",
+ *                   "outside" (the promise of ferry_call_async was not resolved) or, for a batch or
+ *                   ferry_future_all, "operations"
  *      "waits_for"  "operations" (see "waits"), "stream" (for room in it), "device" (to fire),
  *                   "member" (the other end of a message), "loop", "executor" (to run the task),
  *                   "function" (to return), "outside" (for the promise to be resolved)

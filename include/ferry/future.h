@@ -154,8 +154,9 @@ FERRY_API ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter 
 
 /*
  * Takes a waiter back. True: its fn will not be called, and the memory belongs to the caller again.
- * False: the callback has run, is running or will run; or the waiter was never registered; or this
- * is a fork's child. How late a callback can be prevented depends on the calling thread:
+ * False: the callback has run, is running or will run; or the waiter was never registered; or it
+ * was one of ferry_promise_on_cancel, and the promise was resolved; or this is a fork's child. How
+ * late a callback can be prevented depends on the calling thread:
  *  - On the loop (in a callback, function, free_fn, hook or post of the engine, or of another
  *    engine that runs inside one of these): until the callback has begun. If the waiter's task has
  *    been posted, the executor must still run the task, which then does nothing. So destroy an
@@ -258,6 +259,21 @@ FERRY_API ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_statu
  */
 FERRY_API ferry_status ferry_promise_resolve_value(ferry_promise *promise, const void *data,
                                                    size_t size_bytes);
+
+/*
+ * Registers a waiter that is called once if the promise's future fails before the promise is
+ * resolved: because of ferry_future_cancel or the shutdown. So whoever works for the promise can
+ * stop. It is called like a waiter of ferry_future_on_ready, with the promise's future and its
+ * status, also if the future has already failed so. ferry_waiter_remove takes it back. When
+ * ferry_promise_resolve, ferry_promise_resolve_value or ferry_promise_release has resolved the
+ * promise, the waiter will not be called, and its memory belongs to the caller again.
+ * A promise has one such waiter at a time. The waiter keeps the future until its callback has
+ * returned or it is taken back. Returns FERRY_OK; FERRY_E_INVALID for a NULL, a NULL fn, an
+ * executor without post, a waiter that is in use, a promise that was resolved or has such a waiter;
+ * FERRY_E_UNSUPPORTED for the promise of ferry_call_async, which has a function for that;
+ * FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_promise_on_cancel(ferry_promise *promise, ferry_waiter *waiter);
 
 /*
  * Releases the promise. If it has not been resolved, its future fails with FERRY_E_BROKEN_PROMISE.

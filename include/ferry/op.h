@@ -25,7 +25,8 @@ extern "C" {
     X(FERRY_OP_BATCH, 11, "batch")                                                                 \
     X(FERRY_OP_EVENT, 12, "event")                                                                 \
     X(FERRY_OP_SEND, 13, "send")                                                                   \
-    X(FERRY_OP_RECV, 14, "recv")
+    X(FERRY_OP_RECV, 14, "recv")                                                                   \
+    X(FERRY_OP_ASYNC, 15, "async")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */
@@ -160,6 +161,48 @@ typedef ferry_status (*ferry_call_fn)(void *arg);
 FERRY_API ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_call_fn fn,
                                    void *arg, const ferry_op_options *options);
 
+/*
+ * A user's function that begins something which ends later, for example a read of a file. It
+ * receives a promise, which belongs to it: whoever ends what it began calls ferry_promise_resolve
+ * (or ferry_promise_resolve_value) and ferry_promise_release, in this function or later, on any
+ * thread. Where it may wait, and for how long: as ferry_call_fn.
+ */
+typedef void (*ferry_begin_fn)(void *arg, ferry_promise *promise);
+
+/*
+ * A user's function that asks what was begun to end soon. It need not wait for that end, and
+ * normally does not resolve the promise itself. It runs on the loop, like a callback.
+ */
+typedef void (*ferry_cancel_fn)(void *arg);
+
+/*
+ * Runs begin(arg, promise) at most once, when the operation's dependencies have resolved and its
+ * accesses may begin. The operation ends when begin has returned and the promise has been resolved.
+ * Until then its accesses are held: no other operation that conflicts with them begins.
+ *  executor  runs begin, as in ferry_call
+ *  cancel    called at most once, if the operation fails after begin has started and before the
+ *            promise is resolved: by ferry_future_cancel, its deadline or the shutdown. It is never
+ *            called before begin has returned, nor after the future is quiet. If another thread
+ *            resolves the promise at the same moment, cancel may run beside or just after that.
+ *            NULL: whoever resolves the promise is not told
+ *  arg       for both. Must live until the future is quiet (ferry_future_quiet)
+ * If it is cancelled before begin, begin never runs, and the future is quiet at once. If it is
+ * cancelled later, the future fails at once, and is quiet when the promise has been resolved and
+ * cancel has returned: so a promise that nobody resolves keeps the memory, and the engine's
+ * shutdown, waiting. ferry_future_issued of it resolves when begin has been handed out.
+ *
+ * The operation's future has the value, and the status and message, that the promise was resolved
+ * with. The promise differs from that of ferry_promise_create in this: resolving it for the first
+ * time returns FERRY_OK also if the operation has failed before; ferry_future_poll may answer the
+ * status a moment later, when the graph has handled it; ferry_promise_future gives the operation's
+ * future; ferry_promise_on_cancel refuses it.
+ * Adds: the status that the promise was resolved with; FERRY_E_BROKEN_PROMISE if the promise was
+ * released before.
+ */
+FERRY_API ferry_future *ferry_call_async(ferry_engine *engine, ferry_executor *executor,
+                                         ferry_begin_fn begin, ferry_cancel_fn cancel, void *arg,
+                                         const ferry_op_options *options);
+
 /* Resolves when after[] has resolved and its accesses could begin. Adds no status. */
 FERRY_API ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options);
 
@@ -211,20 +254,22 @@ FERRY_API ferry_executor *ferry_executor_inline(void);
  * An operation of a batch. Zero fields that its kind ignores.
  */
 typedef struct ferry_op {
-    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _NOP, _SEND or _RECV */
+    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND or _RECV */
     ferry_span dst;                  /* copy: target; with row_count above 1 its first row */
     ferry_span src;                  /* copy: source; likewise */
     size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: one span */
     size_t dst_pitch_bytes;          /* copy with row_count above 1 */
     size_t src_pitch_bytes;          /* likewise */
-    ferry_executor *executor;        /* call: as in ferry_call */
+    ferry_executor *executor;        /* call, async: as in ferry_call */
     ferry_call_fn fn;                /* call */
-    void *arg;                       /* call */
+    void *arg;                       /* call, async */
     const ferry_op_options *options; /* for this operation alone; NULL: none */
     ferry_group *group;              /* send (span: src), recv (span: dst): message.h */
     ferry_tag tag;                   /* send, recv */
     ferry_rank peer;                 /* send, recv */
     uint32_t reserved;               /* zero */
+    ferry_begin_fn begin;            /* async: as in ferry_call_async */
+    ferry_cancel_fn cancel;          /* async */
 } ferry_op;
 
 /*

@@ -19,6 +19,8 @@ typedef struct stage {
     ferry_future *done, *failed;       /* resolved */
     ferry_future *waiting;             /* an operation behind the promise */
     counted_waiter waiter, registered; /* the latter on `pending` */
+    _Atomic(ferry_promise *) begun;    /* of an operation that ends later */
+    ferry_future *later;               /* that operation */
     /* What the call gave. */
     ferry_future *futures[3];
     ferry_status status; /* FERRY_PENDING: it gives none */
@@ -62,6 +64,20 @@ static void do_call(stage *s)
 static ferry_op copy_op(void)
 {
     return (ferry_op){.kind = FERRY_OP_COPY, .dst = the_span("dst"), .src = the_span("src")};
+}
+
+static void begin_and_end(void *arg, ferry_promise *promise)
+{
+    (void)arg;
+    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_OK);
+    ferry_promise_release(promise);
+}
+
+static void do_call_async(stage *s)
+{
+    ferry_access access;
+    ferry_op_options options = writing(&access);
+    s->futures[0] = ferry_call_async(engine(), NULL, begin_and_end, NULL, NULL, &options);
 }
 
 static void do_batch(stage *s)
@@ -135,6 +151,22 @@ static void do_resolve(stage *s)
     s->status = ferry_promise_resolve(s->promise, FERRY_E_FAILED, "a message");
     ASSERT_STATUS(s->status, FERRY_OK);
     ASSERT_STATUS(ferry_future_poll(s->pending), FERRY_E_FAILED);
+}
+
+static void do_resolve_later(stage *s)
+{
+    ferry_promise *promise = atomic_exchange(&s->begun, NULL);
+    s->status = ferry_promise_resolve(promise, FERRY_E_FAILED, "a message");
+    ASSERT_STATUS(s->status, FERRY_OK);
+    ferry_promise_release(promise);
+    ASSERT_STATUS(ferry_future_wait(s->later, -1), FERRY_E_FAILED);
+}
+
+static void do_on_cancel(stage *s)
+{
+    s->status = ferry_promise_on_cancel(s->promise, &s->waiter.waiter);
+    ASSERT_STATUS(s->status, FERRY_OK);
+    cr_assert(ferry_waiter_remove(&s->waiter.waiter));
 }
 
 static void do_break_promise(stage *s)
@@ -290,7 +322,7 @@ static void do_messages(stage *s)
 
 /* ---- the table ---- */
 
-enum { WRITES = 1 /* dst, as futures[0] or the status says */, GROUP = 2 };
+enum { WRITES = 1 /* dst, as futures[0] or the status says */, GROUP = 2, LATER = 4 };
 
 typedef struct first_call {
     const char *name;
@@ -303,6 +335,7 @@ static const first_call all_calls[] = {
     {"copy", do_copy, WRITES},
     {"copy_rows", do_rows, WRITES},
     {"call", do_call, WRITES},
+    {"call_async", do_call_async, WRITES},
     {"batch", do_batch, WRITES},
     {"batch with each", do_batch_with_each, WRITES},
     {"buffer_define", do_define, WRITES},
@@ -316,6 +349,8 @@ static const first_call all_calls[] = {
     {"event_record", do_event, 0},
     {"promise_create", do_promise, 0},
     {"promise_resolve", do_resolve, 0},
+    {"promise_resolve of what ends later", do_resolve_later, LATER},
+    {"promise_on_cancel", do_on_cancel, 0},
     {"promise_release", do_break_promise, 0},
     {"future_wait", do_wait, 0},
     {"future_cancel", do_cancel, 0},
@@ -354,7 +389,19 @@ static void join(stage *s)
     ferry_future_release(future);
 }
 
-static void stage_open(stage *s, ferry_loop_mode loop, bool needs_group)
+static void begin_later(void *arg, ferry_promise *promise)
+{
+    atomic_store(&((stage *)arg)->begun, promise);
+}
+
+static void start_later(stage *s)
+{
+    s->later = own(ferry_call_async(engine(), NULL, begin_later, NULL, s, NULL));
+    while (atomic_load(&s->begun) == NULL)
+        (void)ferry_future_wait(s->later, 1000000);
+}
+
+static void stage_open(stage *s, ferry_loop_mode loop, unsigned flags)
 {
     memset(s, 0, sizeof *s);
     scene_options(loop)->clock = NULL;
@@ -371,8 +418,10 @@ static void stage_open(stage *s, ferry_loop_mode loop, bool needs_group)
     ASSERT_STATUS(ferry_future_on_ready(s->pending, &s->registered.waiter), FERRY_OK);
     wait_posted(1);
     play("expect failed DEPENDENCY");
-    if (needs_group)
+    if ((flags & GROUP) != 0)
         join(s);
+    if ((flags & LATER) != 0)
+        start_later(s);
     s->status = FERRY_PENDING;
 }
 
@@ -437,7 +486,7 @@ static bool run(const first_call *call, ferry_loop_mode loop, uint64_t nth, bool
     (void)snprintf(name, sizeof name, "%s, %s from %d on, %s", call->name,
                    persistent ? "all" : "one", (int)nth,
                    loop == FERRY_LOOP_EMBEDDED ? "embedded" : "own thread");
-    stage_open(&s, loop, (call->flags & GROUP) != 0);
+    stage_open(&s, loop, call->flags);
     uint64_t failures = failing_allocator_failures(&scene()->memory);
     stranger self = {call, &s};
     failing_allocator_arm(&scene()->memory, nth, persistent);

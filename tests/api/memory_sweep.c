@@ -60,6 +60,25 @@ static void submit_copies(scenario *s, ferry_buffer *buffers[3])
     }
 }
 
+static void begin_with_value(void *arg, ferry_promise *promise)
+{
+    scenario *s = arg;
+    ferry_status status = ferry_promise_resolve_value(promise, "a value", 8);
+    cr_assert(status == FERRY_OK || status == FERRY_E_NO_MEMORY);
+    if (status != FERRY_OK) {
+        s->has_failed = true;
+        ASSERT_STATUS(ferry_promise_resolve(promise, status, NULL), FERRY_OK);
+    }
+    ferry_promise_release(promise);
+}
+
+static void begin_and_fail(void *arg, ferry_promise *promise)
+{
+    (void)arg;
+    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "on purpose"), FERRY_OK);
+    ferry_promise_release(promise);
+}
+
 static void submit_functions(scenario *s, ferry_buffer *buffers[3])
 {
     ferry_access accesses[4];
@@ -74,6 +93,8 @@ static void submit_functions(scenario *s, ferry_buffer *buffers[3])
     }
     keep(s, ferry_call(s->te.engine, NULL, count_call, &s->calls, &options));
     keep(s, ferry_call(s->te.engine, ferry_executor_inline(), fail_call, NULL, &options));
+    keep(s, ferry_call_async(s->te.engine, NULL, begin_with_value, NULL, s, &options));
+    keep(s, ferry_call_async(s->te.engine, NULL, begin_and_fail, NULL, s, &options));
     if (buffers[0] != NULL) {
         ferry_status status = ferry_buffer_define(span_of(buffers[0], 0, 50), s->futures[0]);
         cr_assert(status == FERRY_OK || is_want(status), "%s", ferry_status_name(status));

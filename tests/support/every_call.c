@@ -36,6 +36,13 @@ static ferry_status do_nothing(void *arg)
     return FERRY_OK;
 }
 
+static void begin_nothing(void *arg, ferry_promise *promise)
+{
+    (void)arg;
+    (void)ferry_promise_resolve(promise, FERRY_OK, NULL);
+    ferry_promise_release(promise);
+}
+
 static int64_t soon_ns(void)
 {
     struct timespec now;
@@ -222,17 +229,22 @@ static void count_ready(ferry_waiter *waiter, ferry_future *future, ferry_status
 }
 
 /* On the loop it is taken back, whatever came first; elsewhere it was called, or will be. */
-static void register_and_remove(caller *self, ferry_future *future)
+static void remove_waiter(caller *self, unsigned called)
 {
-    unsigned called = atomic_load(&self->called);
-    self->waiter = (ferry_waiter)FERRY_WAITER_INIT(count_ready, self);
-    if (ferry_future_on_ready(future, &self->waiter) != FERRY_OK ||
-        ferry_waiter_remove(&self->waiter))
+    if (ferry_waiter_remove(&self->waiter))
         return;
     if (self->is_in_callback)
         MUST(atomic_load(&self->called) != called);
     while (atomic_load(&self->called) == called)
         (void)sched_yield();
+}
+
+static void register_and_remove(caller *self, ferry_future *future)
+{
+    unsigned called = atomic_load(&self->called);
+    self->waiter = (ferry_waiter)FERRY_WAITER_INIT(count_ready, self);
+    if (ferry_future_on_ready(future, &self->waiter) == FERRY_OK)
+        remove_waiter(self, called);
 }
 
 static void call_future_all(caller *self)
@@ -266,6 +278,17 @@ static void call_promise_resolve_value(caller *self)
     size_t next = next_of(self);
     if (next < CALL_STOCK)
         (void)ferry_promise_resolve_value(self->promises[next], "as told", 7);
+}
+
+static void call_promise_on_cancel(caller *self)
+{
+    size_t next = next_of(self);
+    if (next == CALL_STOCK)
+        return;
+    unsigned called = atomic_load(&self->called);
+    self->waiter = (ferry_waiter)FERRY_WAITER_INIT(count_ready, self);
+    if (ferry_promise_on_cancel(self->promises[next], &self->waiter) == FERRY_OK)
+        remove_waiter(self, called);
 }
 
 static void call_promise_release(caller *self)
@@ -445,6 +468,8 @@ static void call_variable_at(caller *self)
     L(copy, ENGINE)                                                                                \
     L(copy_rows, ENGINE)                                                                           \
     S(call, ENGINE, drop(ferry_call(engine_of(self), NULL, do_nothing, NULL, NULL)))               \
+    S(call_async, ENGINE,                                                                          \
+      drop(ferry_call_async(engine_of(self), NULL, begin_nothing, NULL, NULL, NULL)))              \
     L(nop, ENGINE)                                                                                 \
     L(batch, ENGINE)                                                                               \
     S(task_run, CALL_IS_OPERATION, ferry_task_run(call_scene_take_task(self->scene)))              \
@@ -477,6 +502,7 @@ static void call_variable_at(caller *self)
     S(promise_future, 0, drop(ferry_promise_future(self->scene->holder)))                          \
     L(promise_resolve, CALL_IS_OPERATION)                                                          \
     L(promise_resolve_value, CALL_IS_OPERATION)                                                    \
+    L(promise_on_cancel, CALL_IS_OPERATION)                                                        \
     L(promise_release, CALL_IS_OPERATION)                                                          \
     S(event_record, ENGINE, drop(ferry_event_record(self->scene->device, NULL)))                   \
     S(event_wrap, ENGINE, drop(ferry_event_wrap(self->scene->device, self, NULL)))                 \

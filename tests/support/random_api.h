@@ -48,9 +48,14 @@ typedef struct api_record {
     api_random random; /* of what it does */
     ferry_waiter waiter;
     ferry_future *future; /* the waiter's, with a reference; NULL: a call */
-    ferry_status result;  /* of a call */
+    ferry_status result;  /* of a call, or with which its promise is resolved */
     atomic_uint begun, ended;
-    atomic_uint removed;        /* the waiter was taken back */
+    atomic_uint removed;              /* the waiter was taken back */
+    _Atomic(ferry_promise *) promise; /* until it is ended: random_api_promises.c */
+    bool is_async;                    /* the promise is that of an operation that ends later */
+    atomic_bool has_returned;         /* of that: begin */
+    atomic_uint cancelled;
+    atomic_bool is_let_go;      /* its waiter for a cancel may not be called any more */
     atomic_bool is_quiet;       /* the call was seen to be: it may neither run nor begin */
     struct api_record *sibling; /* another call of the same batch; NULL: no more */
     uint32_t again;         /* how often the waiter registers itself anew; its callback's alone */
@@ -109,6 +114,8 @@ struct api_world {
     _Atomic(ferry_promise *) promises[API_BOARD];
     _Atomic(ferry_buffer *) buffers[API_BOARD];
     _Atomic(api_record *) waited[API_BOARD];
+    _Atomic(api_record *) begun[API_BOARD]; /* those with a promise */
+    atomic_bool is_settling;                /* no promise stays on the board any more */
     api_record records[API_RECORDS_MAX];
     atomic_uint record_count;
     atomic_uint wrapped, freed; /* memory of the program's that ferry was given, and gave back */
@@ -158,6 +165,20 @@ api_record *api_record_take(api_world *world, api_random *random);
 /* A function for ferry_call whose arg is a record: acts a little, then returns its result. */
 ferry_status api_called(void *record);
 
+/* What callbacks do: a few random acts. */
+void api_act_within(api_record *record);
+
+/* For ferry_call_async: whoever comes across the record's promise ends it, cancel at the latest. */
+void api_begin(void *record, ferry_promise *promise);
+void api_cancel(void *record);
+
+/* Holds a future; false: it was refused at once. */
+bool api_keep(api_actor *actor, ferry_future *future);
+
+/* Registers the record's waiter for a cancel of the promise, whose future it is. */
+void api_wait_for_cancel(api_record *record, ferry_promise *promise, ferry_future *future,
+                         ferry_executor *executor);
+
 /* Registers the record's waiter on a future; the record gets a reference. */
 void api_wait_for(api_record *record, ferry_future *future, ferry_executor *executor);
 
@@ -174,10 +195,18 @@ void api_bag_open(api_bag *bag);                        /* runs all; from now on
 bool api_act_looks(api_actor *actor);
 bool api_act_bad_input(api_actor *actor);
 bool api_act_group(api_actor *actor);
+bool api_act_promise(api_actor *actor);
+bool api_act_end_promise(api_actor *actor);
+bool api_act_async(api_actor *actor);
+bool api_act_on_cancel(api_actor *actor);
+bool api_act_end_begun(api_actor *actor);
 bool api_act_message(api_actor *actor);
 
 /* Joins a group of one through a store in memory; NULL: that failed, as it may without memory. */
 ferry_group *api_group_join(api_world *world);
+
+/* Ends what was begun; and from now on whatever begins ends at once. */
+void api_end_all_begun(api_world *world);
 
 /* The tallies of all acts; ends with a NULL name. */
 const api_tally *api_tallies(void);

@@ -9,7 +9,7 @@
 #define DEPTH_MAX 3 /* callbacks within callbacks: after a shutdown they run in the calls */
 
 /* Whether a future was refused at once: a tally of its own. */
-static bool keep(api_actor *actor, ferry_future *future)
+bool api_keep(api_actor *actor, ferry_future *future)
 {
     API_CHECK(future != NULL);
     bool is_refused = ferry_future_id(future) == 0 && ferry_future_poll(future) < 0;
@@ -81,7 +81,7 @@ static bool act_copy(api_actor *actor)
     ferry_span dst = random_span(actor, to), src = random_span(actor, from);
     dst.size_bytes = src.size_bytes =
         dst.size_bytes < src.size_bytes ? dst.size_bytes : src.size_bytes;
-    return keep(actor, ferry_copy(actor->world->engine, dst, src, &options));
+    return api_keep(actor, ferry_copy(actor->world->engine, dst, src, &options));
 }
 
 static bool act_rows(api_actor *actor)
@@ -94,8 +94,8 @@ static bool act_rows(api_actor *actor)
     size_t row = 1 + api_below(&actor->random, 16), pitch = row + api_below(&actor->random, 32);
     ferry_span dst = {to, api_below(&actor->random, 512), row};
     ferry_span src = {from, 4096 + api_below(&actor->random, 512), row};
-    return keep(actor, ferry_copy_rows(actor->world->engine, dst, pitch, src, row + pitch,
-                                       api_below(&actor->random, 40), &options));
+    return api_keep(actor, ferry_copy_rows(actor->world->engine, dst, pitch, src, row + pitch,
+                                           api_below(&actor->random, 40), &options));
 }
 
 static bool act_call(api_actor *actor)
@@ -116,8 +116,8 @@ static bool act_nop(api_actor *actor)
 {
     api_room room;
     ferry_op_options options = api_options(actor, &room);
-    return keep(actor,
-                ferry_nop(actor->world->engine, api_one_in(&actor->random, 8) ? NULL : &options));
+    return api_keep(
+        actor, ferry_nop(actor->world->engine, api_one_in(&actor->random, 8) ? NULL : &options));
 }
 
 static ferry_op random_op(api_actor *actor, api_room *room, ferry_op_options *options,
@@ -133,9 +133,12 @@ static ferry_op random_op(api_actor *actor, api_room *room, ferry_op_options *op
     } else if (api_one_in(&actor->random, 2)) {
         api_record *record = api_record_take(actor->world, &actor->random);
         if (record != NULL) {
-            op.kind = FERRY_OP_CALL;
+            bool ends_later = api_one_in(&actor->random, 3);
+            op.kind = ends_later ? FERRY_OP_ASYNC : FERRY_OP_CALL;
             op.executor = api_executor(actor);
             op.fn = api_called;
+            op.begin = api_begin;
+            op.cancel = api_cancel;
             op.arg = record;
             record->result = FERRY_OK;
             record->sibling = *calls;
@@ -162,7 +165,7 @@ static bool act_batch(api_actor *actor)
     ferry_future *batch = ferry_batch(actor->world->engine, count != 0 ? ops : NULL, sizeof ops[0],
                                       count, has_each ? each : NULL, &options[count]);
     for (uint32_t i = 0; has_each && i < count; i++)
-        (void)keep(actor, each[i]);
+        (void)api_keep(actor, each[i]);
     api_hold(actor, (api_held){.future = batch, .calls = calls});
     return true;
 }
@@ -177,14 +180,14 @@ static bool act_combine(api_actor *actor)
             some[count++] = held->future;
     }
     ferry_engine *engine = actor->world->engine;
-    return keep(actor, count != 0 && api_one_in(&actor->random, 2)
-                           ? ferry_future_any(engine, some, count)
-                           : ferry_future_all(engine, some, count));
+    return api_keep(actor, count != 0 && api_one_in(&actor->random, 2)
+                               ? ferry_future_any(engine, some, count)
+                               : ferry_future_all(engine, some, count));
 }
 
 static bool act_drain(api_actor *actor)
 {
-    return keep(actor, ferry_engine_drain(actor->world->engine));
+    return api_keep(actor, ferry_engine_drain(actor->world->engine));
 }
 
 static bool act_writable(api_actor *actor)
@@ -198,8 +201,9 @@ static bool act_event(api_actor *actor)
 {
     ferry_device *device = actor->world->devices[0];
     int no_event;
-    return keep(actor, api_one_in(&actor->random, 2) ? ferry_event_record(device, NULL)
-                                                     : ferry_event_wrap(device, &no_event, NULL));
+    return api_keep(actor, api_one_in(&actor->random, 2)
+                               ? ferry_event_record(device, NULL)
+                               : ferry_event_wrap(device, &no_event, NULL));
 }
 
 static bool act_stream_wait(api_actor *actor)
@@ -281,8 +285,9 @@ static bool act_buffer(api_actor *actor)
     ferry_op_options options = api_options(actor, &room);
     ferry_buffer *from = api_buffer(actor);
     if (from != NULL) /* used, and let go with the copy under way */
-        (void)keep(actor, ferry_copy(world->engine, (ferry_span){buffer, 0, API_BUFFER_BYTES / 2},
-                                     (ferry_span){from, 0, API_BUFFER_BYTES / 2}, &options));
+        (void)api_keep(actor,
+                       ferry_copy(world->engine, (ferry_span){buffer, 0, API_BUFFER_BYTES / 2},
+                                  (ferry_span){from, 0, API_BUFFER_BYTES / 2}, &options));
     publish_buffer(actor, buffer);
     return true;
 }
@@ -333,49 +338,6 @@ static bool act_release_buffer(api_actor *actor)
 {
     publish_buffer(actor, NULL);
     return true;
-}
-
-/* ---- promises ---- */
-
-static void end_promise(api_actor *actor, ferry_promise *promise)
-{
-    if (promise != NULL && !api_one_in(&actor->random, 3)) {
-        bool fails = api_one_in(&actor->random, 4);
-        ferry_status status =
-            fails || api_one_in(&actor->random, 2)
-                ? ferry_promise_resolve(promise, fails ? FERRY_E_FAILED : FERRY_OK, "by chance")
-                : ferry_promise_resolve_value(promise, "by chance", 9);
-        ferry_future *future = ferry_promise_future(promise);
-        /* Else another came first, and may be on its way from the claim to the seal. */
-        API_CHECK(status != FERRY_OK || ferry_future_poll(future) != FERRY_PENDING);
-        API_CHECK(status == FERRY_OK || status == FERRY_E_CANCELLED || status == FERRY_E_SHUTDOWN ||
-                  status == FERRY_E_NO_MEMORY);
-        API_CHECK(status == FERRY_E_NO_MEMORY ||
-                  ferry_promise_resolve(promise, FERRY_OK, NULL) != FERRY_OK);
-        ferry_future_release(future);
-    }
-    ferry_promise_release(promise);
-}
-
-static bool act_promise(api_actor *actor)
-{
-    ferry_promise *promise = NULL;
-    ferry_status status = ferry_promise_create(actor->world->engine, &promise);
-    API_CHECK((status == FERRY_OK) == (promise != NULL));
-    if (status != FERRY_OK)
-        return false;
-    api_hold(actor, (api_held){.future = ferry_promise_future(promise)});
-    uint32_t slot = api_below(&actor->random, API_BOARD);
-    end_promise(actor, atomic_exchange(&actor->world->promises[slot], promise));
-    return true;
-}
-
-static bool act_end_promise(api_actor *actor)
-{
-    uint32_t slot = api_below(&actor->random, API_BOARD);
-    ferry_promise *promise = atomic_exchange(&actor->world->promises[slot], NULL);
-    end_promise(actor, promise);
-    return promise != NULL;
 }
 
 /* ---- futures ---- */
@@ -599,8 +561,11 @@ static const act acts[] = {
     {"echo", act_echo, 4, true},
     {"define", act_define, 4, false},
     {"release buffer", act_release_buffer, 2, false},
-    {"promise", act_promise, 6, true},
-    {"end promise", act_end_promise, 6, false},
+    {"promise", api_act_promise, 6, true},
+    {"end promise", api_act_end_promise, 6, false},
+    {"async", api_act_async, 8, true},
+    {"cancel waiter", api_act_on_cancel, 4, true},
+    {"end begun", api_act_end_begun, 8, false},
     {"cancel", act_cancel, 5, false},
     {"wait", act_wait, 6, false},
     {"look at future", act_look_at_future, 5, false},
@@ -659,7 +624,7 @@ const api_tally *api_tallies(void)
 }
 
 /* What callbacks do. They are callbacks of the loop, or run on executors of the program's. */
-static void act_within(api_record *record)
+void api_act_within(api_record *record)
 {
     if (depth == DEPTH_MAX)
         return;
@@ -685,7 +650,7 @@ ferry_status api_called(void *arg)
     api_record *record = arg;
     API_CHECK(!atomic_load(&record->is_quiet));
     API_CHECK(atomic_fetch_add(&record->begun, 1) == 0);
-    act_within(record);
+    api_act_within(record);
     API_CHECK(!atomic_load(&record->is_quiet));
     ferry_status result = record->result;
     atomic_fetch_add(&record->ended, 1);
@@ -697,7 +662,7 @@ static void ready(ferry_waiter *waiter, ferry_future *future, ferry_status statu
     api_record *record = waiter->arg;
     API_CHECK(status != FERRY_PENDING && ferry_future_poll(future) == status);
     api_check_resolved(future);
-    act_within(record);
+    api_act_within(record);
     if (record->again != 0) {
         record->again--;
         atomic_fetch_add(&record->registered, 1);
@@ -706,11 +671,23 @@ static void ready(ferry_waiter *waiter, ferry_future *future, ferry_status statu
     atomic_fetch_add(&record->begun, 1);
 }
 
-void api_wait_for(api_record *record, ferry_future *future, ferry_executor *executor)
+static void prepare_waiter(api_record *record, ferry_future *future, ferry_executor *executor)
 {
     record->waiter = (ferry_waiter)FERRY_WAITER_INIT(ready, record);
     record->waiter.executor = executor;
     record->future = ferry_future_retain(future);
     atomic_store(&record->registered, 1);
+}
+
+void api_wait_for(api_record *record, ferry_future *future, ferry_executor *executor)
+{
+    prepare_waiter(record, future, executor);
     API_CHECK(ferry_future_on_ready(future, &record->waiter) == FERRY_OK);
+}
+
+void api_wait_for_cancel(api_record *record, ferry_promise *promise, ferry_future *future,
+                         ferry_executor *executor)
+{
+    prepare_waiter(record, future, executor);
+    API_CHECK(ferry_promise_on_cancel(promise, &record->waiter) == FERRY_OK);
 }

@@ -97,6 +97,7 @@ static void bad_operations(api_actor *actor, ferry_buffer *buffer)
     API_CHECK(refused(actor, ferry_copy_rows(engine, beyond, 8, whole, 8, SIZE_MAX, NULL)));
     API_CHECK(refused(actor, ferry_copy_rows(engine, whole, 0, whole, 0, 2, NULL)));
     API_CHECK(refused(actor, ferry_call(engine, NULL, NULL, NULL, NULL)));
+    API_CHECK(refused(actor, ferry_call_async(engine, NULL, NULL, NULL, NULL, NULL)));
     API_CHECK(refused(actor, ferry_nop(engine, &huge)));
     API_CHECK(refused(actor, ferry_nop(engine, &older)));
     API_CHECK(refused(actor, ferry_batch(engine, NULL, sizeof(ferry_op), 3, NULL, NULL)));
@@ -122,6 +123,7 @@ static void bad_handles(api_actor *actor)
     API_CHECK(ferry_future_on_ready(NULL, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_promise_create(NULL, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_promise_resolve(NULL, FERRY_OK, NULL) == FERRY_E_INVALID);
+    API_CHECK(ferry_promise_on_cancel(NULL, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_shutdown(NULL, 0) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_progress(NULL, 0) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_arm(NULL) == FERRY_E_INVALID && ferry_engine_fd(NULL) == -1);

@@ -213,6 +213,7 @@ static void try_functions(void)
 {
     ferry_executor executor = {.struct_size = sizeof executor};
     expect(FRY_REFUSED_CALL_FN, ferry_call(engine(), NULL, NULL, NULL, NULL));
+    expect(FRY_REFUSED_BEGIN_FN, ferry_call_async(engine(), NULL, NULL, NULL, NULL, NULL));
     expect(FRY_REFUSED_EXECUTOR, ferry_call(engine(), &executor, fail_call, NULL, NULL));
     ferry_future *nop = own(ferry_nop(engine(), NULL));
     ferry_waiter waiter = FERRY_WAITER_INIT(count_ready, NULL);
