@@ -13,6 +13,7 @@
 /* The cases. `is_quick`: fewer rounds and smaller ends of the ranges. */
 void bench_graph(bool is_quick);
 void bench_submit(bool is_quick);
+void bench_queue(bool is_quick);
 void bench_batch(bool is_quick);
 void bench_wake(bool is_quick);
 void bench_copy(bool is_quick);

@@ -12,6 +12,7 @@ const bench_reach bench_reaches[] = {
      .limit = 150,
      .ferry_case = "copy-64",
      .rival_case = "memcpy-64"},
+    {.key = {"queue", "over-nothing", "latency_ns", ""}, .limit = 25},
     {.key = {"batch", "batch-gain", "ratio", ""},
      .is_least = true,
      .limit = 2,

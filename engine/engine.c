@@ -29,6 +29,7 @@
 #include "base/back_off.h"
 #include "base/options.h"
 #include "engine/api/device.h"
+#include "engine/graph/completion.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/node.h"
 #include "engine/graph/refused_mark.h"
@@ -97,6 +98,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->notes);
     fry_intern_close(&engine->labels, &engine->memory);
+    fry_completions_free(engine);
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->joins);

@@ -174,6 +174,7 @@ struct ferry_engine {
     void (*free_last)(ferry_engine *); /* engine.c's: called when no reference is left */
     fry_pool nodes, edges, uses, segments, readers;
     fry_pool notes;     /* of nodes; never more than there are nodes */
+    ferry_queue *queues; /* completion queues that were not freed; with `cold` */
     fry_intern labels;  /* copies: FERRY_OP_LABEL_COPIED */
     fry_pool joins;     /* see join.h */
     fry_pool transfers; /* the peers' state of messages */

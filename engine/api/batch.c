@@ -142,6 +142,8 @@ static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
         own->options.label = shared->label;
         own->options.flags |= shared->flags & FERRY_OP_LABEL_COPIED;
     }
+    if (own->options.queue == NULL)
+        own->options.queue = shared->queue;
     if (own->options.user_data == 0)
         own->options.user_data = shared->user_data;
     if (own->options.priority == FERRY_PRIORITY_NORMAL)
@@ -266,7 +268,7 @@ static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_requ
            op->dst.buffer != NULL && op->src.buffer != NULL &&
            fry_buffers_are_hosts(op->dst.buffer, op->src.buffer) &&
            op->dst.size_bytes <= request->engine->inline_copy_bytes && options->after_count == 0 &&
-           options->access_count == 0 && options->deadline_ns == 0 &&
+           options->access_count == 0 && options->deadline_ns == 0 && options->queue == NULL &&
            self->request.options.after_count == 0 && !self->is_traced;
 }
 
@@ -489,7 +491,8 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
-                    shared->user_data == 0 && shared->priority == FERRY_PRIORITY_NORMAL;
+                    shared->user_data == 0 && shared->queue == NULL &&
+                    shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
     fry_late_call_ends(engine);
     return &self.node->future;

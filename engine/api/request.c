@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "engine/api/spans.h"
 #include "engine/engine.h"
+#include "engine/graph/completion.h"
 #include "engine/graph/due.h"
 #include "engine/graph/node.h"
 #include "engine/graph/refused_writes.h"
@@ -32,6 +33,8 @@ static inline fry_refusal check_options(const ferry_engine *engine, const ferry_
         return FRY_REFUSED_ACCESS_COUNT;
     if (fry_unlikely((given->flags & ~(uint32_t)FERRY_OP_LABEL_COPIED) != 0))
         return FRY_REFUSED_OPTIONS_FLAGS;
+    if (fry_unlikely(given->queue != NULL) && given->queue->engine != engine)
+        return FRY_REFUSED_QUEUE_ENGINE;
     if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
         return FRY_REFUSED_PRIORITY;
     return FRY_TAKEN;
@@ -162,6 +165,14 @@ static __attribute__((cold, noinline)) const char *kept_label(ferry_engine *engi
     return kept != NULL ? kept : "(a label that was not kept)";
 }
 
+static fry_refusal add_note(const fry_request *request, fry_node *node)
+{
+    ferry_queue *queue = request->options.queue;
+    fry_refusal why =
+        fry_node_add_note(request->engine, request->context, node, request->options.user_data);
+    return why == FRY_TAKEN && queue != NULL ? fry_completion_expect(queue, node) : why;
+}
+
 /* Makes a node with all that the options say; NULL: *why_p says why. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p)
 {
@@ -181,8 +192,8 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
             options->deadline_ns > DEADLINE_MIN_NS ? options->deadline_ns : DEADLINE_MIN_NS;
     }
     fry_refusal why = FRY_TAKEN;
-    if (fry_unlikely(options->user_data != 0))
-        why = fry_node_add_note(request->engine, request->context, node, options->user_data);
+    if (fry_unlikely(options->user_data != 0 || options->queue != NULL))
+        why = add_note(request, node);
     for (size_t i = 0; why == FRY_TAKEN && i < options->after_count; i++)
         why = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
     for (size_t i = 0; why == FRY_TAKEN && shared != NULL && i < shared->after_count; i++)

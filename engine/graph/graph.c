@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/graph/batch_count.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/completion.h"
 #include "engine/graph/deadline.h"
 #include "engine/graph/due.h"
 #include "engine/graph/edge.h"
@@ -279,6 +280,9 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
+    if (fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0) && !fry_node_is_join(node) &&
+        node->has_note)
+        fry_completion_record(turn, node);
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_ended(turn, node, is_under_way);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/completion.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/use.h"
@@ -193,18 +194,23 @@ fry_refusal fry_node_add_note(ferry_engine *engine, fry_context *context, fry_no
     fry_note *note = fry_pool_take_or_grow(&engine->notes, &context->notes, &status);
     if (note == NULL)
         return fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
-    *note = (fry_note){.label = node->label, .user_data = user_data};
+    *note = (fry_note){.label = node->label, .user_data = user_data, .queue = NULL};
     node->note = note;
     node->has_note = 1;
     node->flags |= FRY_NODE_HAS_NOTE;
     return FRY_TAKEN;
 }
 
-static __attribute__((cold, noinline)) void give_note(ferry_engine *engine, fry_context *context,
-                                                      fry_node *node)
+static void give_note(ferry_engine *engine, fry_context *context, fry_node *node)
 {
+    if (fry_unlikely(node->note->queue != NULL))
+        fry_completion_cancel(node); /* it was not submitted */
+    if (fry_likely(context != NULL)) {
+        fry_pool_give(&engine->notes, &context->notes, node->note);
+        return;
+    }
     fry_pool_cache none = {0};
-    fry_pool_give(&engine->notes, context != NULL ? &context->notes : &none, node->note);
+    fry_pool_give(&engine->notes, &none, node->note);
     fry_pool_flush(&engine->notes, &none);
 }
 

@@ -131,6 +131,7 @@ struct fry_use {
 typedef struct fry_note {
     const char *label; /* or NULL */
     uint64_t user_data;
+    ferry_queue *queue; /* where its record goes: completion.h; NULL: nowhere, or it was made */
 } fry_note;
 
 /* A place on a stream. */

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/completion.h"
 #include "engine/graph/enter.h"
 #include "engine/graph/join.h"
 #include "engine/graph/lane.h"
@@ -29,6 +30,7 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     turn->context = context;
     turn->is_loop = is_loop;
     turn->wake = turn->goes_on = turn->gathers = false;
+    turn->queue = NULL;
     turn->steps = 0;
     return true;
 }
@@ -79,6 +81,8 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
                 engine->loop_wanted = true; /* the loop may be awake and about to sleep */
             wake = wake || fry_callbacks_are_due(engine) || fry_frees_are_due(engine);
         }
+        if (fry_unlikely(turn->queue != NULL))
+            fry_completion_flush(turn);
         bool spent = done >= budget || engine->starved;
         count_steps(turn);
         fry_baton_give(&engine->baton);

@@ -21,6 +21,8 @@ struct fry_turn {
     bool wake;            /* there is work left that the loop must see */
     bool goes_on;         /* the thread does the rest itself: nobody is woken for it */
     bool gathers;         /* the next node to enter is a send: small ones leave together */
+    uint32_t recorded;    /* records made in `queue` */
+    ferry_queue *queue;   /* the last that a record was made in, in this hold: completion.h */
     uint32_t steps;       /* done in this hold: FRY_HOLDING_STEPS */
     fry_need need;        /* after a node found no room: what its next step takes at most */
     fry_lack lack;        /* and what was missing */

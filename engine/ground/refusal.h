@@ -24,6 +24,8 @@
       "max_nodes is reached: operations, promises and futures still held")                         \
     X(MAX_EDGES, FERRY_E_AGAIN, "max_edges is reached: waits of operations for others")            \
     X(MAX_ACCESSES, FERRY_E_AGAIN, "max_accesses is reached: spans of operations' options")        \
+    X(QUEUE_FULL, FERRY_E_AGAIN,                                                                   \
+      "the completion queue has no room: depth records are promised or were not taken")            \
     X(BARRED, FERRY_E_AGAIN, "a refused write of one of the buffers has not been recorded yet")    \
     X(WRITABLES, FERRY_E_AGAIN, "the caller holds 16 resolved futures of ferry_engine_writable")   \
     /* handles */                                                                                  \
@@ -44,6 +46,7 @@
       "access_count is above 2^16, an eighth of max_accesses or a quarter of max_edges")           \
     X(ACCESS_MODE, FERRY_E_INVALID, "the mode of an access is not a ferry_access_mode")            \
     X(PRIORITY, FERRY_E_INVALID, "priority is not a ferry_priority")                               \
+    X(QUEUE_ENGINE, FERRY_E_INVALID, "the completion queue belongs to another engine")             \
     X(OPTIONS_FLAGS, FERRY_E_INVALID,                                                              \
       "flags in the operation's options has bits that this version does not know")                 \
     /* spans */                                                                                    \

@@ -81,7 +81,10 @@ typedef struct ferry_op_options {
                                 whatever their buffer */
     ferry_priority priority; /* order among READY operations */
     uint32_t flags;          /* ferry_op_flag, summed */
-    uint64_t user_data;      /* the caller's, in trace records and dumps; 0: none */
+    uint64_t user_data;      /* the caller's, in trace records, dumps and completions; 0: none */
+    ferry_queue *queue;      /* receives a record when the operation resolves (queue.h), or NULL. Of
+                                the same engine, and not released. If there is no room in it, the
+                                operation is refused with FERRY_E_AGAIN */
 } ferry_op_options;
 
 #define FERRY_OP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_op_options)
@@ -285,8 +288,9 @@ typedef struct ferry_op {
  *                 NULL, that the caller releases. With NULL the operations take less memory, and
  *                 small copies that can be done at once take none
  *  options        of the batch; NULL: none. Its after[] is added to that of each operation. Its
- *                 deadline, label, user_data and priority are for operations that set none. It must
- *                 not name accesses
+ *                 deadline, label, user_data, queue and priority are for operations that set none.
+ *                 It must not name accesses. The batch itself makes no record in the queue, unless
+ *                 it has no operations
  * Returns one reference, never NULL, to a future that resolves like ferry_future_all of the
  * operations: FERRY_OK when all have succeeded; FERRY_E_DEPENDENCY as soon as one fails, with that
  * failure's first error as cause, while the other operations go on. ferry_future_cancel on this

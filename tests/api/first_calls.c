@@ -153,6 +153,18 @@ static void do_resolve(stage *s)
     ASSERT_STATUS(ferry_future_poll(s->pending), FERRY_E_FAILED);
 }
 
+static void do_queue(stage *s)
+{
+    ferry_queue *queue = NULL;
+    s->status = ferry_queue_create(engine(), 4, &queue, NULL);
+    if (s->status != FERRY_OK)
+        return;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.queue = queue;
+    s->futures[0] = ferry_nop(engine(), &options);
+    ferry_queue_release(queue);
+}
+
 static void do_resolve_later(stage *s)
 {
     ferry_promise *promise = atomic_exchange(&s->begun, NULL);
@@ -347,6 +359,7 @@ static const first_call all_calls[] = {
     {"engine_drain", do_drain, 0},
     {"engine_writable", do_writable, 0},
     {"event_record", do_event, 0},
+    {"queue_create, an operation that names it", do_queue, 0},
     {"promise_create", do_promise, 0},
     {"promise_resolve", do_resolve, 0},
     {"promise_resolve of what ends later", do_resolve_later, LATER},

@@ -190,6 +190,8 @@ static void open_world(void)
     for (size_t i = 0; i < API_SHARED_BUFFERS; i++)
         API_CHECK(ferry_buffer_alloc(world.devices[i % 2], API_BUFFER_BYTES, &world.shared[i]) ==
                   FERRY_OK);
+    API_CHECK(ferry_queue_create(world.engine, 4 + api_below(&world.random, 200), &world.queue,
+                                 &world.queue_fd) == FERRY_OK);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = no_record};
     if (world.has_hooks)
         API_CHECK(ferry_engine_trace(world.engine, &hooks) == FERRY_OK);
@@ -300,6 +302,8 @@ static void release_handles(void)
     api_end_all_begun(&world);
     for (size_t i = 0; i < API_SHARED_BUFFERS; i++)
         ferry_buffer_release(world.shared[i]);
+    (void)api_take_all(&world);
+    ferry_queue_release(world.queue);
     ferry_group_release(world.group);
 }
 

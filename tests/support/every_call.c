@@ -259,6 +259,24 @@ static void call_future_any(caller *self)
     drop(ferry_future_any(engine_of(self), both, 2));
 }
 
+static void call_queue_take(caller *self)
+{
+    ferry_queue_record record;
+    (void)ferry_queue_take(self->scene->queue, &record, sizeof record, 1);
+}
+
+static void call_queue_create(caller *self)
+{
+    ferry_queue *queue = NULL;
+    int fd;
+    if (ferry_queue_create(engine_of(self), 8, &queue, &fd) != FERRY_OK)
+        return;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.queue = queue;
+    drop(ferry_nop(engine_of(self), &options));
+    ferry_queue_release(queue);
+}
+
 static void call_promise_create(caller *self)
 {
     ferry_promise *promise = NULL;
@@ -472,6 +490,11 @@ static void call_variable_at(caller *self)
       drop(ferry_call_async(engine_of(self), NULL, begin_nothing, NULL, NULL, NULL)))              \
     L(nop, ENGINE)                                                                                 \
     L(batch, ENGINE)                                                                               \
+    L(queue_create, ENGINE)                                                                        \
+    L(queue_take, 0)                                                                               \
+    S(queue_arm, 0, (void)ferry_queue_arm(self->scene->queue))                                     \
+    S(queue_engine, 0, MUST(ferry_queue_engine(self->scene->queue) == engine_of(self)))            \
+    S(queue_release, 0, ferry_queue_release(NULL))                                                 \
     S(task_run, CALL_IS_OPERATION, ferry_task_run(call_scene_take_task(self->scene)))              \
     S(executor_loop, 0, MUST(ferry_executor_loop() != NULL))                                       \
     S(executor_inline, 0, MUST(ferry_executor_inline() != NULL))                                   \

@@ -24,6 +24,7 @@ typedef struct call_scene {
     ferry_device *device;
     ferry_group *group; /* NULL: rows that need one do nothing */
     ferry_promise *holder;
+    ferry_queue *queue;
     ferry_future *done, *failed, *pending; /* pending: until `holder` is resolved */
     ferry_executor executor;               /* posts into the queue */
     pthread_mutex_t lock;

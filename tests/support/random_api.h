@@ -106,6 +106,8 @@ struct api_world {
     ferry_device *devices[2];
     ferry_buffer *shared[API_SHARED_BUFFERS]; /* NULL: there was no memory */
     ferry_group *group;                       /* NULL: none */
+    ferry_queue *queue;
+    int queue_fd;
     thread_executor *own_thread;
     api_bag bag;
     ferry_executor direct; /* runs each task as it is posted */
@@ -195,6 +197,8 @@ void api_bag_open(api_bag *bag);                        /* runs all; from now on
 bool api_act_looks(api_actor *actor);
 bool api_act_bad_input(api_actor *actor);
 bool api_act_group(api_actor *actor);
+bool api_act_queue(api_actor *actor);
+bool api_act_take(api_actor *actor);
 bool api_act_promise(api_actor *actor);
 bool api_act_end_promise(api_actor *actor);
 bool api_act_async(api_actor *actor);
@@ -204,6 +208,9 @@ bool api_act_message(api_actor *actor);
 
 /* Joins a group of one through a store in memory; NULL: that failed, as it may without memory. */
 ferry_group *api_group_join(api_world *world);
+
+/* Takes what the world's queue has, and checks it; false: it has nothing. */
+bool api_take_all(api_world *world);
 
 /* Ends what was begun; and from now on whatever begins ends at once. */
 void api_end_all_begun(api_world *world);

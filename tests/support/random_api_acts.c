@@ -66,6 +66,7 @@ ferry_op_options api_options(api_actor *actor, api_room *room)
         options.flags = FERRY_OP_LABEL_COPIED;
     }
     options.user_data = api_one_in(random, 2) ? api_below(random, 1000) : 0;
+    options.queue = api_one_in(random, 3) ? actor->world->queue : NULL;
     return options;
 }
 
@@ -566,6 +567,8 @@ static const act acts[] = {
     {"async", api_act_async, 8, true},
     {"cancel waiter", api_act_on_cancel, 4, true},
     {"end begun", api_act_end_begun, 8, false},
+    {"queue", api_act_queue, 2, true},
+    {"take", api_act_take, 8, false},
     {"cancel", act_cancel, 5, false},
     {"wait", act_wait, 6, false},
     {"look at future", act_look_at_future, 5, false},

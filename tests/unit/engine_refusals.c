@@ -225,6 +225,26 @@ static void try_functions(void)
     expect(FRY_REFUSED_ANY_COUNT, ferry_future_any(engine(), NULL, 0));
 }
 
+static void try_queues(void)
+{
+    ferry_queue *queue = NULL, *others = NULL;
+    ferry_engine_options plain = FERRY_ENGINE_OPTIONS_INIT;
+    plain.loop = FERRY_LOOP_EMBEDDED;
+    ferry_engine *other = NULL;
+    ASSERT_STATUS(ferry_engine_create(&plain, &other, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_queue_create(other, 1, &others, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_queue_create(engine(), 1, &queue, NULL), FERRY_OK);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.queue = others;
+    expect(FRY_REFUSED_QUEUE_ENGINE, ferry_nop(engine(), &options));
+    options.queue = queue;
+    (void)own(ferry_nop(engine(), &options));
+    expect(FRY_REFUSED_QUEUE_FULL, ferry_nop(engine(), &options));
+    ferry_queue_release(queue);
+    ferry_queue_release(others);
+    ferry_engine_release(other);
+}
+
 static ferry_future *batch_of(const ferry_op *op, size_t op_size_bytes, ferry_future **each)
 {
     return ferry_batch(engine(), op, op_size_bytes, 1, each, NULL);
@@ -571,6 +591,7 @@ static void try_what_one_engine_has(void)
     try_rows();
     try_backends(&f);
     try_functions();
+    try_queues();
     try_batches();
     try_events(&f);
     try_joins();
