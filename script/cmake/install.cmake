@@ -41,7 +41,8 @@ endif()
 if(TARGET ferry_cuda)
     install(TARGETS ferry_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ferry)
 endif()
-install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+    PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT ferryTargets NAMESPACE ferry:: DESTINATION ${package_dir})
 install(FILES ${package_build_dir}/ferryConfig.cmake ${package_build_dir}/ferryConfigVersion.cmake
     DESTINATION ${package_dir})

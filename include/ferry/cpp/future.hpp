@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Futures and promises in C++, and co_await. <ferry/ferry.hpp> includes this. */
+#ifndef FERRY_CPP_FUTURE_HPP
+#define FERRY_CPP_FUTURE_HPP
+
+#include <ferry/cpp/error.hpp>
+#include <ferry/future.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+#define FERRY_CPP_COROUTINES 1
+#endif
+
+namespace ferry
+{
+
+#if defined(FERRY_CPP_COROUTINES)
+template <bool throws> class awaiter;
+#endif
+
+class future
+{
+  public:
+    future() = default;
+    /* Takes the reference that a call of C has returned. */
+    explicit future(ferry_future *owned) noexcept : native_(owned)
+    {
+    }
+    future(const future &other) noexcept : native_(ferry_future_retain(other.native_))
+    {
+    }
+    future(future &&other) noexcept : native_(std::exchange(other.native_, nullptr))
+    {
+    }
+    future &operator=(future other) noexcept
+    {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~future()
+    {
+        ferry_future_release(native_);
+    }
+
+    ferry_future *native() const noexcept
+    {
+        return native_;
+    }
+    explicit operator bool() const noexcept
+    {
+        return native_ != nullptr;
+    }
+
+    ferry_status poll() const noexcept
+    {
+        return ferry_future_poll(native_);
+    }
+    bool is_ready() const noexcept
+    {
+        return poll() != FERRY_PENDING;
+    }
+    ferry_status wait(std::int64_t timeout_ns = -1) const noexcept
+    {
+        return ferry_future_wait(native_, timeout_ns);
+    }
+    ferry_status cancel() const noexcept
+    {
+        return ferry_future_cancel(native_);
+    }
+    std::uint64_t id() const noexcept
+    {
+        return ferry_future_id(native_);
+    }
+
+    /* Waits, and throws if the future failed, or can't be waited for here. */
+    void get() const
+    {
+        outcome().value();
+    }
+    /* Waits, and returns what became of it. */
+    result<void> outcome() const
+    {
+        return outcome_of(wait());
+    }
+
+    /* Of a future that has resolved FERRY_OK and has a value; lives as long as the future. */
+    std::optional<std::string_view> value() const noexcept
+    {
+        ferry_value found = FERRY_VALUE_INIT;
+        if (ferry_future_value(native_, &found) != FERRY_OK)
+            return std::nullopt;
+        return std::string_view(static_cast<const char *>(found.data), found.size_bytes);
+    }
+
+    future quiet() const
+    {
+        return future(ferry_future_quiet(native_));
+    }
+    future issued() const
+    {
+        return future(ferry_future_issued(native_));
+    }
+
+#if defined(FERRY_CPP_COROUTINES)
+    awaiter<true> operator co_await() const noexcept;
+    awaiter<false> outcomes() const noexcept;
+#endif
+
+  private:
+#if defined(FERRY_CPP_COROUTINES)
+    template <bool throws> friend class awaiter;
+#endif
+
+    result<void> outcome_of(ferry_status status) const
+    {
+        if (status == FERRY_OK)
+            return {};
+        const ferry_error *why = status == poll() ? ferry_future_error(native_) : nullptr;
+        return why != nullptr ? ferry::error(*why) : ferry::error(status);
+    }
+
+    ferry_future *native_ = nullptr;
+};
+
+#if defined(FERRY_CPP_COROUTINES)
+
+/*
+ * `co_await future`: resumes on the loop, as a waiter's callback, or at once if the future has
+ * resolved. `co_await future.outcomes()` gives a result<void> instead of throwing. The waiter is
+ * part of the coroutine's frame, so waiting takes no memory. Don't destroy a coroutine that waits.
+ */
+template <bool throws> class awaiter
+{
+  public:
+    explicit awaiter(future awaited) noexcept : awaited_(std::move(awaited))
+    {
+    }
+
+    bool await_ready() const noexcept
+    {
+        return awaited_.is_ready();
+    }
+    bool await_suspend(std::coroutine_handle<> waiting) noexcept
+    {
+        waiting_ = waiting;
+        waiter_ = FERRY_WAITER_INIT(resume, this);
+        refused_ = ferry_future_on_ready(awaited_.native(), &waiter_);
+        return refused_ == FERRY_OK;
+    }
+    auto await_resume() const
+    {
+        result<void> outcome =
+            awaited_.outcome_of(refused_ != FERRY_OK ? refused_ : awaited_.poll());
+        if constexpr (throws)
+            outcome.value();
+        else
+            return outcome;
+    }
+
+  private:
+    static void resume(ferry_waiter *waiter, ferry_future *, ferry_status)
+    {
+        static_cast<awaiter *>(waiter->arg)->waiting_.resume();
+    }
+
+    future awaited_;
+    ferry_waiter waiter_ = {};
+    std::coroutine_handle<> waiting_;
+    ferry_status refused_ = FERRY_OK;
+};
+
+inline awaiter<true> future::operator co_await() const noexcept
+{
+    return awaiter<true>(*this);
+}
+
+inline awaiter<false> future::outcomes() const noexcept
+{
+    return awaiter<false>(*this);
+}
+
+#endif
+
+class promise
+{
+  public:
+    promise() = default;
+    explicit promise(ferry_promise *owned) noexcept : native_(owned)
+    {
+    }
+    promise(promise &&other) noexcept : native_(std::exchange(other.native_, nullptr))
+    {
+    }
+    promise &operator=(promise &&other) noexcept
+    {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~promise()
+    {
+        ferry_promise_release(native_);
+    }
+
+    ferry_promise *native() const noexcept
+    {
+        return native_;
+    }
+    ferry::future future() const
+    {
+        return ferry::future(ferry_promise_future(native_));
+    }
+    ferry_status resolve(ferry_status status = FERRY_OK, const char *message = nullptr) noexcept
+    {
+        return ferry_promise_resolve(native_, status, message);
+    }
+    ferry_status resolve_value(std::string_view value) noexcept
+    {
+        return ferry_promise_resolve_value(native_, value.data(), value.size());
+    }
+
+  private:
+    ferry_promise *native_ = nullptr;
+};
+
+} // namespace ferry
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues in C++, and options of operations. <ferry/ferry.hpp> includes this. */
+#ifndef FERRY_CPP_OPTIONS_HPP
+#define FERRY_CPP_OPTIONS_HPP
+
+#include <ferry/cpp/buffer.hpp>
+#include <ferry/cpp/future.hpp>
+#include <ferry/op.h>
+#include <ferry/queue.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace ferry
+{
+
+class queue
+{
+  public:
+    queue() = default;
+    queue(queue &&other) noexcept
+        : native_(std::exchange(other.native_, nullptr)), fd_(std::exchange(other.fd_, -1))
+    {
+    }
+    queue &operator=(queue &&other) noexcept
+    {
+        std::swap(native_, other.native_);
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~queue()
+    {
+        ferry_queue_release(native_);
+    }
+
+    static result<queue> try_make(ferry_engine *engine, std::size_t depth)
+    {
+        queue made;
+        ferry_status status = ferry_queue_create(engine, depth, &made.native_, &made.fd_);
+        if (status != FERRY_OK)
+            return ferry::error(status);
+        return made;
+    }
+
+    ferry_queue *native() const noexcept
+    {
+        return native_;
+    }
+    int fd() const noexcept
+    {
+        return fd_;
+    } /* for epoll and poll: arm */
+    ferry_status arm() const noexcept
+    {
+        return ferry_queue_arm(native_);
+    }
+    std::size_t take(ferry_queue_record *records, std::size_t count) const noexcept
+    {
+        return ferry_queue_take(native_, records, sizeof *records, count);
+    }
+
+  private:
+    ferry_queue *native_ = nullptr;
+    int fd_ = -1;
+};
+
+/*
+ * Options of an operation, in a chain: `options().after(a).writes(buffer).label("fill")`. It owns
+ * what it names, but for the label's text, and for queues and executors. For one thread.
+ */
+class options
+{
+  public:
+    options &after(future before)
+    {
+        after_.push_back(std::move(before));
+        return *this;
+    }
+    options &access(ferry_access access)
+    {
+        accesses_.push_back(access);
+        return *this;
+    }
+    options &reads(ferry_span span)
+    {
+        return access(ferry::reads(span));
+    }
+    options &writes(ferry_span span)
+    {
+        return access(ferry::writes(span));
+    }
+    options &changes(ferry_span span)
+    {
+        return access(ferry::changes(span));
+    }
+    options &deadline_ns(std::int64_t absolute_ns) noexcept
+    {
+        native_.deadline_ns = absolute_ns;
+        return *this;
+    }
+    /* A literal, or text that lives as long as ferry_op_options.label says. */
+    options &label(const char *text) noexcept
+    {
+        native_.label = text;
+        return *this;
+    }
+    options &priority(ferry_priority priority) noexcept
+    {
+        native_.priority = priority;
+        return *this;
+    }
+    options &user_data(std::uint64_t number) noexcept
+    {
+        native_.user_data = number;
+        return *this;
+    }
+    options &into(const queue &completions) noexcept
+    {
+        native_.queue = completions.native();
+        return *this;
+    }
+
+    /* For a call of C; valid until this changes or goes. */
+    const ferry_op_options *native() const
+    {
+        handles_.clear();
+        for (const future &each : after_)
+            handles_.push_back(each.native());
+        native_.after = handles_.data();
+        native_.after_count = handles_.size();
+        native_.accesses = accesses_.data();
+        native_.access_count = accesses_.size();
+        return &native_;
+    }
+
+  private:
+    std::vector<future> after_;
+    std::vector<ferry_access> accesses_;
+    mutable std::vector<ferry_future *> handles_;
+    mutable ferry_op_options native_ = FERRY_OP_OPTIONS_INIT;
+};
+
+} // namespace ferry
+
+#endif
