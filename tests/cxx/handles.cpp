@@ -191,6 +191,30 @@ static void check_cancelled_while_it_runs()
     CHECK(*counted == 1 && counted.use_count() == 1);
 }
 
+/* Cancelled where there is no room to ask whether it is quiet: it goes with the engine. */
+static void check_cancelled_without_room()
+{
+    auto counted = std::make_shared<int>(0);
+    {
+        ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+        options.max_nodes = 16;
+        options.log = no_log;
+        ferry::engine engine(options);
+        ferry::promise promise = engine.promise();
+        ferry::options behind;
+        behind.after(promise.future());
+        ferry::future held = engine.call([counted] { ++*counted; }, behind);
+        std::vector<ferry::future> others;
+        do {
+            others.push_back(engine.nop(behind));
+        } while (others.back().poll() == FERRY_PENDING);
+        CHECK(others.back().poll() == FERRY_E_AGAIN);
+        CHECK(held.quiet().poll() == FERRY_E_AGAIN);
+        CHECK(held.cancel() == FERRY_OK && held.wait() == FERRY_E_CANCELLED);
+    }
+    CHECK(*counted == 0 && counted.use_count() == 1);
+}
+
 /* ---- promises, queues, groups ---- */
 
 static void check_queue()
@@ -298,6 +322,7 @@ int main()
     check_copies();
     check_calls();
     check_cancelled_while_it_runs();
+    check_cancelled_without_room();
     check_queue();
     check_group();
 #if defined(FERRY_CPP_COROUTINES)
