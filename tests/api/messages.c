@@ -178,6 +178,38 @@ Test(messages, in_a_batch)
     cr_assert(is_filled(sink, 0, SIZE, 3));
 }
 
+Test(messages, in_a_batch_with_a_queue)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 3), *sink = buffer_of(1, 0, SIZE, 0);
+    ferry_op ops[2][8];
+    ferry_queue *queues[2];
+    ferry_queue_record records[9];
+    ferry_future *batches[2];
+    for (int m = 0; m < 2; m++) {
+        for (size_t i = 0; i < 8; i++)
+            ops[m][i] = (ferry_op){.kind = m == 0 ? FERRY_OP_SEND : FERRY_OP_RECV,
+                                   .src = span_of(source, i * 64, 64),
+                                   .dst = span_of(sink, i * 64, 64),
+                                   .group = members[m].group,
+                                   .peer = m == 0 ? 1 : 0};
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        ferry_engine *engine = members[m].te.engine;
+        ASSERT_STATUS(ferry_queue_create(engine, 8, &queues[m], NULL), FERRY_OK);
+        options.queue = queues[m];
+        batches[m] = ferry_batch(engine, ops[m], sizeof ops[m][0], 8, NULL, &options);
+    }
+    for (int m = 0; m < 2; m++) {
+        AWAIT(batches[m], OK);
+        cr_assert_eq(ferry_queue_take(queues[m], records, sizeof *records, 9), 8);
+        for (size_t i = 0; i < 8; i++) {
+            cr_assert_eq(records[i].kind, ops[m][i].kind);
+            cr_assert(records[i].status == FERRY_OK && records[i].size_bytes == 64);
+        }
+        ferry_queue_release(queues[m]);
+    }
+}
+
 /* What is submitted together crosses together, yet one of another length fails alone. */
 static void each_of_a_batch_for_itself(ferry_loop_mode loop, bool behind_a_promise)
 {
