@@ -215,6 +215,51 @@ static void check_cancelled_without_room()
     CHECK(*counted == 0 && counted.use_count() == 1);
 }
 
+static void check_calls_that_end_later()
+{
+    auto counted = std::make_shared<int>(0);
+    {
+        ferry::engine engine = make_engine(FERRY_LOOP_EMBEDDED);
+        ferry::promise ends;
+        auto nothing = [counted] { ++*counted; };
+        ferry::future later = engine.call_async(
+            [&ends, counted](ferry::promise given) { ends = std::move(given); }, nothing);
+        while (engine.progress() > 0)
+            continue;
+        CHECK(later.poll() == FERRY_PENDING && ends.native() != nullptr);
+        CHECK(ends.resolve_value("it") == FERRY_OK);
+        while (engine.progress() > 0)
+            continue;
+        CHECK(later.poll() == FERRY_OK && *later.value() == "it" && *counted == 0);
+        ends = ferry::promise();
+        ferry::future cut = engine.call_async(
+            [&ends, counted](ferry::promise given) { ends = std::move(given); }, nothing);
+        while (engine.progress() > 0)
+            continue;
+        CHECK(cut.cancel() == FERRY_OK);
+        while (engine.progress() > 0)
+            continue;
+        CHECK(cut.poll() == FERRY_E_CANCELLED && *counted == 1 && counted.use_count() > 1);
+        ferry::future quiet = cut.quiet();
+        CHECK(quiet.poll() == FERRY_PENDING && ends.resolve() == FERRY_OK);
+        while (engine.progress() > 0)
+            continue;
+        CHECK(quiet.poll() == FERRY_OK);
+        ferry::future dropped = engine.call_async([](ferry::promise) {}, nothing);
+#if defined(__cpp_exceptions)
+        ferry::future thrown = engine.call_async(
+            [counted](ferry::promise &&) { throw ferry::error(FERRY_E_PEER); }, nothing);
+#endif
+        while (engine.progress() > 0)
+            continue;
+        CHECK(dropped.poll() == FERRY_E_BROKEN_PROMISE);
+#if defined(__cpp_exceptions)
+        CHECK(thrown.poll() == FERRY_E_PEER);
+#endif
+    }
+    CHECK(counted.use_count() == 1);
+}
+
 /* ---- promises, queues, groups ---- */
 
 static void check_queue()
@@ -323,6 +368,7 @@ int main()
     check_calls();
     check_cancelled_while_it_runs();
     check_cancelled_without_room();
+    check_calls_that_end_later();
     check_queue();
     check_group();
 #if defined(FERRY_CPP_COROUTINES)

@@ -41,34 +41,34 @@ inline void keep(kept *one)
 /* The engine has shut down, so nothing of it runs any more. */
 inline void delete_kept(const ferry_engine *engine)
 {
-    std::lock_guard<std::mutex> lock(kept_lock);
-    for (kept **at = &all_kept; *at != nullptr;) {
-        kept *one = *at;
-        if (one->engine != engine) {
-            at = &one->next;
-            continue;
+    kept *ended = nullptr; /* deleted without the lock: a callable may own anything */
+    {
+        std::lock_guard<std::mutex> lock(kept_lock);
+        for (kept **at = &all_kept; *at != nullptr;) {
+            kept *one = *at;
+            if (one->engine != engine) {
+                at = &one->next;
+                continue;
+            }
+            *at = one->next;
+            one->next = std::exchange(ended, one);
         }
-        *at = one->next;
-        delete one;
     }
+    while (ended != nullptr)
+        delete std::exchange(ended, ended->next);
 }
 
 /*
- * A callable and the waiter that deletes it. A call that has succeeded is over. One that has failed
- * may run yet, until it is quiet. If there is no room to ask for that, it stays until the engine
- * goes.
+ * Callables of an operation, and the waiter that deletes them. An operation that has succeeded is
+ * over. One that has failed may run yet, until it is quiet. If there is no room to ask for that, it
+ * stays until the engine goes.
  */
-template <typename Function> class call : private kept
+class until_quiet : protected kept
 {
   public:
-    call(ferry_engine *on, Function function) : function_(std::move(function))
+    explicit until_quiet(ferry_engine *on)
     {
         engine = on;
-    }
-
-    static ferry_status run(void *arg)
-    {
-        return static_cast<call *>(arg)->invoke();
     }
 
     /* Returns the future, which it was given; it may be deleted in here. */
@@ -90,7 +90,7 @@ template <typename Function> class call : private kept
 
     static void ended(ferry_waiter *waiter, ferry_future *future, ferry_status status)
     {
-        call *self = static_cast<call *>(waiter->arg);
+        until_quiet *self = static_cast<until_quiet *>(waiter->arg);
         if (status == FERRY_OK || ferry_future_id(future) == 0) { /* 0: it was refused */
             delete self;
             return;
@@ -106,40 +106,79 @@ template <typename Function> class call : private kept
 
     static void became_quiet(ferry_waiter *waiter, ferry_future *, ferry_status status)
     {
-        call *self = static_cast<call *>(waiter->arg);
+        until_quiet *self = static_cast<until_quiet *>(waiter->arg);
         if (status == FERRY_OK)
             delete self;
         else
             keep(self); /* the engine shuts down meanwhile */
     }
 
-    ferry_status invoke()
-    {
-#if defined(__cpp_exceptions)
-        try {
-            return invoke_plainly();
-        } catch (const ferry::error &failure) {
-            return failure.status();
-        } catch (...) {
-            return FERRY_E_FAILED;
-        }
-#else
-        return invoke_plainly();
-#endif
-    }
+    ferry_waiter waiter_ = {};
+};
 
-    ferry_status invoke_plainly()
-    {
-        if constexpr (std::is_void_v<decltype(function_())>) {
-            function_();
+/* What a callable returns, or throws, as a status. */
+template <typename Callable> ferry_status status_of(Callable &&callable)
+{
+#if defined(__cpp_exceptions)
+    try {
+#endif
+        if constexpr (std::is_void_v<decltype(callable())>) {
+            callable();
             return FERRY_OK;
         } else {
-            return function_();
+            return callable();
         }
+#if defined(__cpp_exceptions)
+    } catch (const ferry::error &failure) {
+        return failure.status();
+    } catch (...) {
+        return FERRY_E_FAILED;
+    }
+#endif
+}
+
+template <typename Function> class call : public until_quiet
+{
+  public:
+    call(ferry_engine *on, Function function) : until_quiet(on), function_(std::move(function))
+    {
     }
 
+    static ferry_status run(void *arg)
+    {
+        return status_of(static_cast<call *>(arg)->function_);
+    }
+
+  private:
     Function function_;
-    ferry_waiter waiter_ = {};
+};
+
+template <typename Begin, typename Cancel> class call_async : public until_quiet
+{
+  public:
+    call_async(ferry_engine *on, Begin begin, Cancel cancel)
+        : until_quiet(on), begin_(std::move(begin)), cancel_(std::move(cancel))
+    {
+    }
+
+    /* What begin throws ends the operation, unless the promise was moved on: then that ends it. */
+    static void begin(void *arg, ferry_promise *given)
+    {
+        promise ends(given);
+        ferry_status status =
+            status_of([&] { static_cast<call_async *>(arg)->begin_(std::move(ends)); });
+        if (status != FERRY_OK && ends.native() != nullptr)
+            (void)ends.resolve(status);
+    }
+
+    static void cancel(void *arg)
+    {
+        (void)status_of(static_cast<call_async *>(arg)->cancel_);
+    }
+
+  private:
+    Begin begin_;
+    Cancel cancel_;
 };
 
 } // namespace detail
@@ -337,6 +376,22 @@ class engine
         using call_type = detail::call<std::decay_t<Function>>;
         call_type *made = new call_type(native_, std::forward<Function>(function));
         return made->watch(ferry_call(native_, executor, call_type::run, made, with.native()));
+    }
+
+    /*
+     * Runs begin(ferry::promise) once, as ferry_call_async does: whoever has the promise ends the
+     * operation. cancel() is called if it fails before; it must not throw. The engine keeps both
+     * until the operation is quiet.
+     */
+    template <typename Begin, typename Cancel>
+    future call_async(Begin &&begin, Cancel &&cancel, const options &with = {},
+                      ferry_executor *executor = nullptr) const
+    {
+        using call_type = detail::call_async<std::decay_t<Begin>, std::decay_t<Cancel>>;
+        call_type *made =
+            new call_type(native_, std::forward<Begin>(begin), std::forward<Cancel>(cancel));
+        return made->watch(ferry_call_async(native_, executor, call_type::begin, call_type::cancel,
+                                            made, with.native()));
     }
 
     future all(const std::vector<future> &futures) const
