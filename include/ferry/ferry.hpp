@@ -13,7 +13,7 @@
  *
  * Ownership. engine, promise, queue and group are moved only; future and buffer are copied, each
  * copy a reference. An empty handle (default-made, or moved from) is NULL to the functions of C.
- * `get`s of C handles borrow: `native`.
+ * native() lends the handle of C.
  */
 #ifndef FERRY_FERRY_HPP
 #define FERRY_FERRY_HPP

@@ -42,8 +42,8 @@ FERRY_API ferry_status ferry_queue_create(ferry_engine *engine, size_t depth, fe
                                           int *fd_p);
 
 /*
- * Takes records, the oldest first. Records of operations that one another wait for are in that
- * order. Who has taken a record of FERRY_OK sees what the operation wrote.
+ * Takes records, the oldest first: in the order in which the operations resolved. A thread that has
+ * taken a record of FERRY_OK sees what the operation wrote.
  *  records            receives at most count records
  *  record_size_bytes  sizeof(ferry_queue_record) in the caller's version
  * Any thread, any context, also after the shutdown and the engine's release. Takes a mutex that
