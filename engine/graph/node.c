@@ -239,8 +239,9 @@ static inline void free_tail(ferry_engine *engine, fry_node *node)
         engine->kinds[node->kind]->free(engine, node);
 }
 
-/* A node whose tail holds nothing. */
-static void give_head(ferry_engine *engine, fry_context *context, fry_node *node)
+/* A node whose tail holds nothing. Inline, as a call more would be a seventieth of a nop's cost. */
+static inline __attribute__((always_inline)) void give_head(ferry_engine *engine,
+                                                            fry_context *context, fry_node *node)
 {
     if (fry_unlikely(node->future.error != 0))
         fry_future_drop_error(&node->future);
@@ -264,7 +265,8 @@ static void give_head(ferry_engine *engine, fry_context *context, fry_node *node
     fry_pool_flush(pool, &cache);
 }
 
-static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
+static __attribute__((noinline)) void give_slot(ferry_engine *engine, fry_context *context,
+                                                fry_node *node)
 {
     free_tail(engine, node);
     give_head(engine, context, node);
