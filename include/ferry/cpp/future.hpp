@@ -19,6 +19,21 @@
 namespace ferry
 {
 
+namespace detail
+{
+
+/* What became of a future, as its status, or as a call that was refused, says. */
+inline result<void> outcome_of(ferry_future *future, ferry_status status)
+{
+    if (status == FERRY_OK)
+        return {};
+    const ferry_error *why =
+        status == ferry_future_poll(future) ? ferry_future_error(future) : nullptr;
+    return why != nullptr ? ferry::error(*why) : ferry::error(status);
+}
+
+} // namespace detail
+
 #if defined(FERRY_CPP_COROUTINES)
 template <bool throws> class awaiter;
 #endif
@@ -85,7 +100,7 @@ class future
     /* Waits, and returns what became of it. */
     result<void> outcome() const
     {
-        return outcome_of(wait());
+        return detail::outcome_of(native_, wait());
     }
 
     /* Of a future that has resolved FERRY_OK and has a value; lives as long as the future. */
@@ -112,18 +127,6 @@ class future
 #endif
 
   private:
-#if defined(FERRY_CPP_COROUTINES)
-    template <bool throws> friend class awaiter;
-#endif
-
-    result<void> outcome_of(ferry_status status) const
-    {
-        if (status == FERRY_OK)
-            return {};
-        const ferry_error *why = status == poll() ? ferry_future_error(native_) : nullptr;
-        return why != nullptr ? ferry::error(*why) : ferry::error(status);
-    }
-
     ferry_future *native_ = nullptr;
 };
 
@@ -132,56 +135,64 @@ class future
 /*
  * `co_await future`: resumes on the loop, as a waiter's callback, or at once if the future has
  * resolved. `co_await future.outcomes()` gives a result<void> instead of throwing. The waiter is
- * part of the coroutine's frame, so waiting takes no memory. Don't destroy a coroutine that waits.
+ * part of the coroutine's frame, so waiting takes no memory, and the future is the expression's:
+ * await it in the expression that makes it, or keep it until then. While the coroutine waits, ferry
+ * keeps the future. Don't destroy a coroutine that waits.
  */
-template <bool throws> class awaiter
+template <bool throws> class [[nodiscard]] awaiter
 {
   public:
-    explicit awaiter(future awaited) noexcept : awaited_(std::move(awaited))
+    explicit awaiter(ferry_future *awaited) noexcept : awaited_(awaited)
     {
     }
 
-    bool await_ready() const noexcept
+    bool await_ready() noexcept
     {
-        return awaited_.is_ready();
+        status_ = ferry_future_poll(awaited_);
+        return status_ != FERRY_PENDING;
     }
     bool await_suspend(std::coroutine_handle<> waiting) noexcept
     {
         waiting_ = waiting;
         waiter_ = FERRY_WAITER_INIT(resume, this);
-        refused_ = ferry_future_on_ready(awaited_.native(), &waiter_);
-        return refused_ == FERRY_OK;
+        ferry_status refused = ferry_future_on_ready(awaited_, &waiter_);
+        if (refused == FERRY_OK)
+            return true; /* it may have been resumed, and this may be gone */
+        status_ = refused;
+        return false;
     }
     auto await_resume() const
     {
-        result<void> outcome =
-            awaited_.outcome_of(refused_ != FERRY_OK ? refused_ : awaited_.poll());
-        if constexpr (throws)
-            outcome.value();
-        else
-            return outcome;
+        if constexpr (throws) {
+            if (status_ != FERRY_OK)
+                detail::outcome_of(awaited_, status_).value();
+        } else {
+            return detail::outcome_of(awaited_, status_);
+        }
     }
 
   private:
-    static void resume(ferry_waiter *waiter, ferry_future *, ferry_status)
+    static void resume(ferry_waiter *waiter, ferry_future *, ferry_status status)
     {
-        static_cast<awaiter *>(waiter->arg)->waiting_.resume();
+        awaiter *self = static_cast<awaiter *>(waiter->arg);
+        self->status_ = status;
+        self->waiting_.resume();
     }
 
-    future awaited_;
+    ferry_future *awaited_;
     ferry_waiter waiter_ = {};
     std::coroutine_handle<> waiting_;
-    ferry_status refused_ = FERRY_OK;
+    ferry_status status_ = FERRY_PENDING;
 };
 
 inline awaiter<true> future::operator co_await() const noexcept
 {
-    return awaiter<true>(*this);
+    return awaiter<true>(native_);
 }
 
 inline awaiter<false> future::outcomes() const noexcept
 {
-    return awaiter<false>(*this);
+    return awaiter<false>(native_);
 }
 
 #endif
