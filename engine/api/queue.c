@@ -5,6 +5,7 @@
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
+#include "engine/loop/late.h"
 
 #include <ferry/queue.h>
 #include <sys/eventfd.h>
@@ -56,6 +57,7 @@ static void free_ended(ferry_engine *engine)
     if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
         (void)fry_turn_end(&turn, 0);
         fry_completions_end(ended);
+        fry_late_call_ends(engine); /* for who found the baton taken: late.c */
         return;
     }
     (void)pthread_mutex_lock(&engine->cold);
