@@ -4,6 +4,8 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 SCENE_SUITE(queues);
 
@@ -354,6 +356,24 @@ Test(queues, records_can_be_taken_after_the_shutdown_and_the_release)
     cr_assert(record.user_data == 3 && record.op == id);
     cr_assert(record.status == FERRY_E_DEPENDENCY || record.status == FERRY_E_SHUTDOWN);
     ferry_queue_release(queue); /* perhaps the last handle */
+}
+
+Test(queues, without_a_descriptor_to_be_had)
+{
+    ferry_queue *queue = NULL;
+    struct rlimit limit, few;
+    (void)engine();
+    int fd = dup(0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)fd;
+    (void)close(fd);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ASSERT_STATUS(ferry_queue_create(engine(), 1, &queue, &fd), FERRY_E_SYSTEM);
+    cr_assert_null(queue);
+    ASSERT_STATUS(ferry_queue_create(engine(), 1, &queue, NULL), FERRY_OK);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ferry_queue_release(queue);
 }
 
 Test(queues, wrong_arguments)
