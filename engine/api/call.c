@@ -58,7 +58,8 @@ void fry_call_arrive(fry_turn *turn, fry_node *node)
 {
     if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
         node->flags |= FRY_NODE_FIRED;
-        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.call.error, false);
+        fry_error *error = node->op.call.error; /* its status may not fit in `refusal` */
+        fry_graph_fail(turn, node, error->public_.status, error, false);
         return;
     }
     if (node->refusal != FERRY_OK)

@@ -38,8 +38,7 @@ ferry_future *ferry_promise_future(ferry_promise *promise)
                             : fry_refusal_future(engine, why);
 }
 
-/* Whether there is nothing to resolve. What ends later may have failed, and wait for its promise.
- */
+/* Whether there is nothing to resolve: what ends later may have failed, and still wait for that. */
 static bool is_resolved(const ferry_future *future)
 {
     const fry_node *node = fry_node_of(future);
@@ -76,7 +75,7 @@ static bool resolve(ferry_promise *promise, ferry_status status, const char *mes
         error = fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL, "%s",
                                  message != NULL ? message : "");
     }
-    bool is_first = fry_later_end(node, status, error, NULL);
+    bool is_first = fry_later_end(node, error, NULL);
     if (!is_first)
         fry_error_release(error);
     return is_first;
@@ -87,7 +86,7 @@ static bool resolve_value(ferry_promise *promise, fry_value *value)
 {
     fry_node *node = fry_node_of(future_of(promise));
     if (node->kind == FERRY_OP_ASYNC)
-        return fry_later_end(node, FERRY_OK, NULL, value);
+        return fry_later_end(node, NULL, value);
     bool is_first = fry_promise_end_with(promise, FERRY_OK, NULL, value) == FERRY_OK;
     if (is_first)
         fry_on_cancel_let_go(node);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion queues, as their users see them: completion.c has the argument. */
+#include "base/options.h"
 #include "engine/engine.h"
 #include "engine/graph/completion.h"
 #include "engine/graph/turn.h"
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #define DEPTH_MAX ((size_t)1 << 22)
-#define RECORD_BYTES_MAX 4096
 
 /* ---- freeing ---- */
 
@@ -156,7 +156,7 @@ size_t ferry_queue_take(ferry_queue *queue, ferry_queue_record *records, size_t 
                         size_t count)
 {
     if (queue == NULL || records == NULL || record_size_bytes < sizeof(uint64_t) ||
-        record_size_bytes > RECORD_BYTES_MAX || fry_engine_check(queue->engine) != FERRY_OK)
+        record_size_bytes > FRY_OPTIONS_BYTES_MAX || fry_engine_check(queue->engine) != FERRY_OK)
         return 0;
     return take(queue, records, record_size_bytes, count);
 }

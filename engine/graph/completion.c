@@ -35,11 +35,11 @@
 
 fry_refusal fry_completion_expect(ferry_queue *queue, fry_node *node)
 {
-    uint64_t before = fry_fetch_add(&queue->held, FRY_COMPLETION_OPERATION + 1);
-    if ((before & FRY_COMPLETION_RECORDS) >= queue->depth) {
-        (void)fry_fetch_sub(&queue->held, FRY_COMPLETION_OPERATION + 1);
-        return FRY_REFUSED_QUEUE_FULL;
-    }
+    uint64_t held = fry_load_relaxed(&queue->held);
+    do { /* not added first and taken back: that would refuse others for whom there is room */
+        if ((held & FRY_COMPLETION_RECORDS) >= queue->depth)
+            return FRY_REFUSED_QUEUE_FULL;
+    } while (!fry_cas_weak(&queue->held, &held, held + FRY_COMPLETION_OPERATION + 1));
     node->note->queue = queue;
     return FRY_TAKEN;
 }

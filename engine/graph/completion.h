@@ -21,7 +21,7 @@ struct ferry_queue {
     int fd;           /* -1: none */
     bool is_released; /* with engine->cold */
 
-    uint64_t held __attribute__((aligned(64))); /* atomic: see above */
+    uint64_t held __attribute__((aligned(64))); /* atomic: completion.c */
     uint64_t tail;                              /* records written; atomic, with the baton */
     uint32_t armed;                             /* atomic: somebody sleeps, or is about to */
 
@@ -40,8 +40,7 @@ void fry_completion_cancel(fry_node *node);
 /* The node, which has a note, has resolved: makes its record, if it is to. With the baton. */
 void fry_completion_record(fry_turn *turn, fry_node *node);
 
-/* The turn, which has made records, gives the baton back: lets go of the queue, and wakes takers.
- */
+/* The turn gives the baton back: lets go of the queue that it has made records in, wakes takers. */
 void fry_completion_flush(fry_turn *turn);
 
 /* The bytes of a queue. */

@@ -492,11 +492,11 @@ static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
     fry_node_init_spans(node);
 }
 
-/* Adds a use to a new node, before those added earlier. */
 /* Attaches the caller's data to a new node that has its label. */
 fry_refusal fry_node_add_note(ferry_engine *engine, fry_context *context, fry_node *node,
                               uint64_t user_data);
 
+/* Adds a use to a new node, before those added earlier. */
 fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
                              const fry_rows *rows, ferry_access_mode mode);
 

@@ -95,7 +95,7 @@ void fry_later_begin(fry_node *node)
     tell(node, move(node, RETURNED)); /* the caller's reference keeps it */
 }
 
-bool fry_later_end(fry_node *node, ferry_status status, fry_error *error, fry_value *value)
+bool fry_later_end(fry_node *node, fry_error *error, fry_value *value)
 {
     uint8_t from = fry_load_relaxed(&node->outside);
     do {
@@ -104,8 +104,8 @@ bool fry_later_end(fry_node *node, ferry_status status, fry_error *error, fry_va
     } while (!fry_cas_weak(&node->outside, &from, from | FRY_LATER_CLAIMED));
     node->op.async.call.error = error;
     node->op.async.value = value;
-    node->refusal = (int16_t)(error != NULL ? error->public_.status : status); /* as the error */
-    tell(node, move(node, ENDED)); /* the promise keeps it */
+    node->refusal = error != NULL ? FERRY_E_FAILED : FERRY_OK; /* the error has the status */
+    tell(node, move(node, ENDED));                             /* the promise keeps it */
     return true;
 }
 

@@ -5,8 +5,7 @@
 
 #include "engine/graph/node.h"
 
-/* fry_node.outside of an operation that ends later; only moves in later.c, and stop of its
- * kind. */
+/* fry_node.outside of an operation that ends later. Moves in later.c, and in its kind's `stop`. */
 enum fry_later_state {
     FRY_LATER_BEGUN = FRY_CALL_BEGUN, /* begin was called, and the promise exists */
     FRY_LATER_NEVER = FRY_CALL_NEVER, /* a cancel came first */
@@ -28,13 +27,13 @@ typedef enum fry_later_duty {
 void fry_later_begin(fry_node *node);
 
 /*
- * Resolves its promise. `error` (NULL: none) and `value` (NULL: none; memory of the engine's) are
- * taken. False: it had been resolved, and nothing was taken. Any thread with the promise.
+ * Resolves its promise, with the error's status. `error` (NULL: it succeeded) and `value` (NULL:
+ * none; memory of the engine's) are taken. False: it had been resolved, and nothing was taken. Any
+ * thread with the promise.
  */
-bool fry_later_end(fry_node *node, ferry_status status, fry_error *error, fry_value *value);
+bool fry_later_end(fry_node *node, fry_error *error, fry_value *value);
 
-/* It has failed while it was under way. With the baton. FRY_LATER_CANCEL: the caller queues
- * it. */
+/* It has failed while under way. With the baton. FRY_LATER_CANCEL: the caller queues it. */
 fry_later_duty fry_later_failed(fry_node *node);
 
 /* Whether its promise was resolved, or is being resolved. */

@@ -6,8 +6,7 @@
  *     listen      NULL → waiter
  *     taken back  waiter → NULL                 by compare-and-swap: the remover has it
  *     resolved    anything → was_resolved       by exchange: the resolver gives it back
- *     failed      anything → has_failed         by exchange, with the baton: it is fired
- * (promise.c)
+ *     failed      anything → has_failed         by exchange, with the baton: promise.c fires it
  *
  * The last two exclude each other, because only the thread that has claimed the future does either.
  * They are final: a later listen finds the mark, which says what happened, so no waiter is left

@@ -106,6 +106,20 @@ Test(calls_async, its_error_says_what_its_promise_was_resolved_with)
     cr_assert_str_eq(error->domain, "user");
 }
 
+Test(calls_async, it_keeps_numbers_of_the_users_own_as_promises_do)
+{
+    static const int numbers[] = {-1, -32768, -32769, -65536, -131072, INT32_MIN};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        work self = {0};
+        ferry_status number = (ferry_status)numbers[i];
+        ferry_future *future = own(ferry_call_async(engine(), NULL, begin, cancel, &self, NULL));
+        scene_settle();
+        end(&self, number, NULL);
+        ASSERT_STATUS(scene_status(future, number), number);
+        ASSERT_STATUS(ferry_future_error(future)->status, number);
+    }
+}
+
 Test(calls_async, its_future_has_the_value)
 {
     work self = {0};
