@@ -4,6 +4,7 @@
 #define FERRY_CPP_BUFFER_HPP
 
 #include <ferry/cpp/error.hpp>
+#include <ferry/cpp/handle.hpp>
 #include <ferry/device.h>
 
 #include <cstddef>
@@ -20,28 +21,10 @@
 namespace ferry
 {
 
-class buffer
+class buffer : public detail::shared_handle<ferry_buffer, ferry_buffer_retain, ferry_buffer_release>
 {
   public:
-    buffer() = default;
-    explicit buffer(ferry_buffer *owned) noexcept : native_(owned)
-    {
-    }
-    buffer(const buffer &other) noexcept : native_(ferry_buffer_retain(other.native_))
-    {
-    }
-    buffer(buffer &&other) noexcept : native_(std::exchange(other.native_, nullptr))
-    {
-    }
-    buffer &operator=(buffer other) noexcept
-    {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~buffer()
-    {
-        ferry_buffer_release(native_);
-    }
+    using shared_handle::shared_handle;
 
     static result<buffer> try_make(ferry_device *device, const ferry_buffer_options &options)
     {
@@ -97,14 +80,6 @@ class buffer
     }
 #endif
 
-    ferry_buffer *native() const noexcept
-    {
-        return native_;
-    }
-    explicit operator bool() const noexcept
-    {
-        return native_ != nullptr;
-    }
     void *data() const noexcept
     {
         return ferry_buffer_data(native_);
@@ -130,9 +105,6 @@ class buffer
     {
         return span();
     }
-
-  private:
-    ferry_buffer *native_ = nullptr;
 };
 
 inline ferry_access reads(ferry_span span) noexcept

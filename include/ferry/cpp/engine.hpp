@@ -58,6 +58,15 @@ inline void delete_kept(const ferry_engine *engine)
         delete std::exchange(ended, ended->next);
 }
 
+/* Shuts it down first, as ferry_engine_release does. */
+inline void end_engine(ferry_engine *engine)
+{
+    bool is_over = ferry_engine_shutdown(engine, 5000000000) == FERRY_OK;
+    ferry_engine_release(engine);
+    if (is_over)
+        delete_kept(engine);
+}
+
 /*
  * Callables of an operation, and the waiter that deletes them. An operation that has succeeded is
  * over. One that has failed may run yet, until it is quiet. If there is no room to ask for that, it
@@ -183,34 +192,11 @@ template <typename Begin, typename Cancel> class call_async : public until_quiet
 
 } // namespace detail
 
-class group
+class group : public detail::unique_handle<ferry_group, ferry_group_release>
 {
   public:
-    group() = default;
-    explicit group(ferry_group *owned) noexcept : native_(owned)
-    {
-    }
-    group(group &&other) noexcept : native_(std::exchange(other.native_, nullptr))
-    {
-    }
-    group &operator=(group &&other) noexcept
-    {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~group()
-    {
-        ferry_group_release(native_);
-    }
+    using unique_handle::unique_handle;
 
-    ferry_group *native() const noexcept
-    {
-        return native_;
-    }
-    explicit operator bool() const noexcept
-    {
-        return native_ != nullptr;
-    }
     ferry_rank rank() const noexcept
     {
         return ferry_group_rank(native_);
@@ -246,37 +232,15 @@ class group
     {
         return future(ferry_group_leave(native_));
     }
-
-  private:
-    ferry_group *native_ = nullptr;
 };
 
-class engine
+class engine : public detail::unique_handle<ferry_engine, detail::end_engine>
 {
   public:
-    engine() = default;
-    explicit engine(ferry_engine *owned) noexcept : native_(owned)
-    {
-    }
+    using unique_handle::unique_handle;
     explicit engine(const ferry_engine_options &options)
     {
         *this = try_make(&options).value();
-    }
-    engine(engine &&other) noexcept : native_(std::exchange(other.native_, nullptr))
-    {
-    }
-    engine &operator=(engine &&other) noexcept
-    {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    /* Shuts down first, as ferry_engine_release does. */
-    ~engine()
-    {
-        bool is_over = ferry_engine_shutdown(native_, 5000000000) == FERRY_OK;
-        ferry_engine_release(native_);
-        if (is_over)
-            detail::delete_kept(native_);
     }
 
     /* NULL: all defaults. */
@@ -290,14 +254,6 @@ class engine
         return engine(made);
     }
 
-    ferry_engine *native() const noexcept
-    {
-        return native_;
-    }
-    explicit operator bool() const noexcept
-    {
-        return native_ != nullptr;
-    }
     ferry_status shutdown(std::int64_t timeout_ns = -1) noexcept
     {
         return ferry_engine_shutdown(native_, timeout_ns);
@@ -429,8 +385,6 @@ class engine
             handles.push_back(each.native());
         return future(function(native_, handles.data(), handles.size()));
     }
-
-    ferry_engine *native_ = nullptr;
 };
 
 } // namespace ferry

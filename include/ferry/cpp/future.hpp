@@ -4,6 +4,7 @@
 #define FERRY_CPP_FUTURE_HPP
 
 #include <ferry/cpp/error.hpp>
+#include <ferry/cpp/handle.hpp>
 #include <ferry/future.h>
 
 #include <cstdint>
@@ -38,38 +39,10 @@ inline result<void> outcome_of(ferry_future *future, ferry_status status)
 template <bool throws> class awaiter;
 #endif
 
-class future
+class future : public detail::shared_handle<ferry_future, ferry_future_retain, ferry_future_release>
 {
   public:
-    future() = default;
-    /* Takes the reference that a call of C has returned. */
-    explicit future(ferry_future *owned) noexcept : native_(owned)
-    {
-    }
-    future(const future &other) noexcept : native_(ferry_future_retain(other.native_))
-    {
-    }
-    future(future &&other) noexcept : native_(std::exchange(other.native_, nullptr))
-    {
-    }
-    future &operator=(future other) noexcept
-    {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~future()
-    {
-        ferry_future_release(native_);
-    }
-
-    ferry_future *native() const noexcept
-    {
-        return native_;
-    }
-    explicit operator bool() const noexcept
-    {
-        return native_ != nullptr;
-    }
+    using shared_handle::shared_handle;
 
     ferry_status poll() const noexcept
     {
@@ -125,9 +98,6 @@ class future
     awaiter<true> operator co_await() const noexcept;
     awaiter<false> outcomes() const noexcept;
 #endif
-
-  private:
-    ferry_future *native_ = nullptr;
 };
 
 #if defined(FERRY_CPP_COROUTINES)
@@ -197,30 +167,11 @@ inline awaiter<false> future::outcomes() const noexcept
 
 #endif
 
-class promise
+class promise : public detail::unique_handle<ferry_promise, ferry_promise_release>
 {
   public:
-    promise() = default;
-    explicit promise(ferry_promise *owned) noexcept : native_(owned)
-    {
-    }
-    promise(promise &&other) noexcept : native_(std::exchange(other.native_, nullptr))
-    {
-    }
-    promise &operator=(promise &&other) noexcept
-    {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~promise()
-    {
-        ferry_promise_release(native_);
-    }
+    using unique_handle::unique_handle;
 
-    ferry_promise *native() const noexcept
-    {
-        return native_;
-    }
     ferry::future future() const
     {
         return ferry::future(ferry_promise_future(native_));
@@ -233,9 +184,6 @@ class promise
     {
         return ferry_promise_resolve_value(native_, value.data(), value.size());
     }
-
-  private:
-    ferry_promise *native_ = nullptr;
 };
 
 } // namespace ferry

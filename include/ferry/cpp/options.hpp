@@ -16,24 +16,10 @@
 namespace ferry
 {
 
-class queue
+class queue : public detail::unique_handle<ferry_queue, ferry_queue_release>
 {
   public:
     queue() = default;
-    queue(queue &&other) noexcept
-        : native_(std::exchange(other.native_, nullptr)), fd_(std::exchange(other.fd_, -1))
-    {
-    }
-    queue &operator=(queue &&other) noexcept
-    {
-        std::swap(native_, other.native_);
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~queue()
-    {
-        ferry_queue_release(native_);
-    }
 
     static result<queue> try_make(ferry_engine *engine, std::size_t depth)
     {
@@ -44,10 +30,6 @@ class queue
         return made;
     }
 
-    ferry_queue *native() const noexcept
-    {
-        return native_;
-    }
     int fd() const noexcept
     {
         return fd_;
@@ -62,7 +44,6 @@ class queue
     }
 
   private:
-    ferry_queue *native_ = nullptr;
     int fd_ = -1;
 };
 
