@@ -30,10 +30,11 @@ class queue : public detail::unique_handle<ferry_queue, ferry_queue_release>
         return made;
     }
 
+    /* For epoll and poll: arm. -1: none. */
     int fd() const noexcept
     {
-        return fd_;
-    } /* for epoll and poll: arm */
+        return native_ != nullptr ? fd_ : -1;
+    }
     ferry_status arm() const noexcept
     {
         return ferry_queue_arm(native_);
