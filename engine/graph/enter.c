@@ -26,6 +26,7 @@
 #include "engine/graph/room.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/stock.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
@@ -36,7 +37,11 @@ static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 
 bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
 {
-    return may_copy_at_once(turn, copy) && fry_lane_copy_plain_inline(lane, copy);
+    if (!may_copy_at_once(turn, copy) || !fry_lane_copy_plain_inline(lane, copy))
+        return false;
+    if (fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_copied(turn->engine, copy->size_bytes);
+    return true;
 }
 
 /* A small copy that nothing holds leaves nothing in the graph. */
@@ -309,6 +314,8 @@ static fry_entry enter(fry_turn *turn, fry_node *node)
     bool is_new = fry_likely(in->node == NULL);
     if (is_new && fry_node_has_note(node))
         fry_scope_enter(node);
+    if (is_new && fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_enters(turn->engine, node);
     if (is_new && (node->flags & FRY_NODE_HAS_SPANS) != 0 && copy_at_once(turn, node))
         return FRY_ARRIVED;
     const fry_op_kind *kind = fry_kind(turn->engine, node);

@@ -31,6 +31,7 @@
 #include "engine/graph/park.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/stuck.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 
@@ -283,6 +284,8 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
+    if (fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_resolves(turn->engine, node);
     if (fry_node_has_note(node)) {
         fry_completion_record(turn, node);
         fry_scope_member_resolved(turn, node);
@@ -425,6 +428,8 @@ void fry_graph_fail_refused(fry_turn *turn, fry_node *node)
 
 void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
 {
+    if (fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_resolves(turn->engine, node);
     set_state(turn, node, FRY_NODE_RESOLVED);
     fire_resolved(turn, node);
     become_quiet(turn, node);

@@ -29,6 +29,7 @@ typedef struct fry_reader fry_reader;
 typedef struct fry_layer fry_layer;
 typedef struct fry_lane fry_lane;
 typedef struct fry_turn fry_turn;
+typedef struct fry_tally fry_tally;
 typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
@@ -312,6 +313,7 @@ struct fry_node {
     uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone; else 0 */
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
                                  source, then its destination are its first two uses */
+    uint8_t is_timed : 1;     /* entered_ns is exact, and its latency is counted */
     uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
                                  the node is submitted: any thread may read it */
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */

@@ -26,6 +26,7 @@ struct ferry_scope {
     int64_t deadline_ns; /* of each operation that has no earlier one; 0: none */
     double byte_ns;      /* what a byte adds to free_ns; 0: there is no limit */
     int64_t burst_ns;    /* how far free_ns may lie behind the clock */
+    fry_tally *tally;    /* behind it; NULL: the engine does not count */
 
     uint64_t held __attribute__((aligned(64))); /* atomic: scope.c */
 

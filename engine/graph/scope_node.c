@@ -23,12 +23,18 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/live.h"
 #include "engine/graph/scope.h"
+#include "engine/graph/tally.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 
 #define LOOKS_A_CLOCK 32
 
 /* ---- making, closing ---- */
+
+size_t fry_scope_bytes(bool counts)
+{
+    return sizeof(ferry_scope) + (counts ? sizeof(fry_tally) : 0);
+}
 
 ferry_scope *fry_scope_make(ferry_engine *engine, fry_context *context, fry_refusal *why_p)
 {
@@ -45,7 +51,11 @@ ferry_scope *fry_scope_make(ferry_engine *engine, fry_context *context, fry_refu
         *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
         return NULL;
     }
-    *scope = (ferry_scope){.engine = engine, .own = own};
+    memset(scope, 0, fry_scope_bytes(engine->tally != NULL));
+    scope->engine = engine;
+    scope->own = own;
+    if (engine->tally != NULL)
+        scope->tally = (fry_tally *)(void *)(scope + 1);
     for (size_t i = 0; i < FRY_RANKS; i++)
         TAILQ_INIT(&scope->waiting[i]);
     own->label = "scope";

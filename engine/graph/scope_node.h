@@ -8,6 +8,9 @@
 
 extern const fry_op_kind fry_kind_scope;
 
+/* The bytes of a scope, of an engine that counts or not. */
+size_t fry_scope_bytes(bool counts);
+
 /* Makes a scope that nothing limits. NULL: *why_p says why. Any thread. */
 ferry_scope *fry_scope_make(ferry_engine *engine, fry_context *context, fry_refusal *why_p);
 

@@ -149,6 +149,7 @@ static ferry_engine_options random_options(const ferry_allocator *memory)
     options.host_devices = 2;
     options.host_workers = 1 + api_below(random, 2);
     options.allocator = memory;
+    options.stats = api_below(random, 2);
     options.log = look_at_line;
     options.ev_loop = world.loop == FERRY_LOOP_ATTACHED ? runner.loop : NULL;
     if (world.has_limits) {

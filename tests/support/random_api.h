@@ -202,6 +202,7 @@ bool api_act_group(api_actor *actor);
 bool api_act_queue(api_actor *actor);
 bool api_act_take(api_actor *actor);
 bool api_act_scope(api_actor *actor);
+bool api_act_stats(api_actor *actor);
 bool api_act_promise(api_actor *actor);
 bool api_act_end_promise(api_actor *actor);
 bool api_act_async(api_actor *actor);

@@ -571,6 +571,7 @@ static const act acts[] = {
     {"queue", api_act_queue, 2, true},
     {"take", api_act_take, 8, false},
     {"scope", api_act_scope, 3, true},
+    {"stats", api_act_stats, 2, true},
     {"cancel", act_cancel, 5, false},
     {"wait", act_wait, 6, false},
     {"look at future", act_look_at_future, 5, false},

@@ -36,6 +36,26 @@ static bool end_scope(api_actor *actor, ferry_scope *scope)
     return true;
 }
 
+/* Figures only grow. */
+bool api_act_stats(api_actor *actor)
+{
+    ferry_stats before = FERRY_STATS_INIT, after = FERRY_STATS_INIT;
+    ferry_scope *scope = api_scope(actor);
+    ferry_engine *engine = scope == NULL ? actor->world->engine : NULL;
+    ferry_status status = ferry_stats_read(engine, scope, &before);
+    API_CHECK(status == FERRY_OK || status == FERRY_E_UNSUPPORTED);
+    if (status != FERRY_OK)
+        return false;
+    API_CHECK(ferry_stats_read(engine, scope, &after) == FERRY_OK);
+    API_CHECK(before.resolved <= after.resolved && before.entered <= after.entered);
+    API_CHECK(after.failure_count <= FERRY_STATS_FAILURES);
+    API_CHECK(after.bytes_by_way[FERRY_WAY_SENT_NCCL] == 0);
+    API_CHECK(*ferry_way_name((ferry_way)api_below(&actor->random, FERRY_WAYS)) != '?');
+    for (int i = 0; i < FERRY_STATS_KINDS; i++)
+        API_CHECK(before.resolved_by_kind[i] <= after.resolved_by_kind[i]);
+    return true;
+}
+
 /* One that is closed, cancelled and released at any time while its operations are under way. */
 bool api_act_scope(api_actor *actor)
 {
