@@ -93,7 +93,6 @@ struct ferry_engine {
     fry_timers deadlines; /* of nodes that have entered */
     fry_timers rates;     /* of scopes in which operations wait for the rate */
     fry_tally *tally;     /* figures; NULL: nothing is counted. Others read it: tally.h */
-    uint32_t tally_left;  /* operations that enter before the next whose latency is taken */
     fry_lane *busy;       /* lanes with something in flight */
     fry_lane *unflushed;  /* lanes copied to since the baton was taken */
     fry_error *loss;      /* the error of the first operation that a lost device failed, or NULL */

@@ -64,8 +64,11 @@ fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
     request->engine = engine;
     request->context = NULL;
     request->shared = NULL;
-    if (options == NULL) /* else fry_request_options writes all of them */
-        memset(&request->options, 0, sizeof request->options);
+    if (options == NULL) { /* else fry_request_options writes all of them */
+        /* In two: for one more word than this, the compiler calls for a string instruction. */
+        memset(&request->options, 0, __builtin_offsetof(ferry_op_options, scope));
+        request->options.scope = NULL;
+    }
     fry_refusal why = fry_engine_refusal_open(engine);
     if (fry_likely(why == FRY_TAKEN) && options != NULL)
         why = fry_request_options(request, engine, options);
@@ -168,6 +171,16 @@ static __attribute__((cold, noinline)) const char *kept_label(ferry_engine *engi
     return kept != NULL ? kept : "(a label that was not kept)";
 }
 
+static void set_deadline(fry_node *node, int64_t deadline_ns)
+{
+    if (deadline_ns < DEADLINE_MIN_NS)
+        deadline_ns = DEADLINE_MIN_NS;
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0 && node->deadline.when_ns <= deadline_ns)
+        return;
+    node->flags |= FRY_NODE_HAS_DEADLINE;
+    node->deadline.when_ns = deadline_ns;
+}
+
 static fry_refusal add_note(const fry_request *request, fry_node *node)
 {
     ferry_queue *queue = request->options.queue;
@@ -176,15 +189,9 @@ static fry_refusal add_note(const fry_request *request, fry_node *node)
         fry_node_add_note(request->engine, request->context, node, request->options.user_data);
     if (why == FRY_TAKEN && scope != NULL)
         why = fry_scope_expect(scope, node);
+    if (why == FRY_TAKEN && scope != NULL && scope->deadline_ns != 0)
+        set_deadline(node, scope->deadline_ns);
     return why == FRY_TAKEN && queue != NULL ? fry_completion_expect(queue, node) : why;
-}
-
-/* 0: there is none. */
-static int64_t sooner_deadline(int64_t one_ns, int64_t other_ns)
-{
-    if (one_ns == 0 || other_ns == 0)
-        return one_ns + other_ns;
-    return one_ns < other_ns ? one_ns : other_ns;
 }
 
 /* Makes a node with all that the options say; NULL: *why_p says why. */
@@ -200,15 +207,11 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
             : kept_label(request->engine, options->label);
     if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
         node->priority = (unsigned)options->priority & 3u;
-    int64_t deadline_ns = options->deadline_ns;
-    if (fry_unlikely(options->scope != NULL))
-        deadline_ns = sooner_deadline(deadline_ns, options->scope->deadline_ns);
-    if (deadline_ns != 0) {
-        node->flags |= FRY_NODE_HAS_DEADLINE;
-        node->deadline.when_ns = deadline_ns > DEADLINE_MIN_NS ? deadline_ns : DEADLINE_MIN_NS;
-    }
+    if (options->deadline_ns != 0)
+        set_deadline(node, options->deadline_ns);
     fry_refusal why = FRY_TAKEN;
-    if (fry_unlikely(options->user_data != 0 || options->queue != NULL || options->scope != NULL))
+    if (fry_unlikely((options->user_data | (uintptr_t)options->queue | (uintptr_t)options->scope) !=
+                     0))
         why = add_note(request, node);
     for (size_t i = 0; why == FRY_TAKEN && i < options->after_count; i++)
         why = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);

@@ -274,8 +274,23 @@ static void become_quiet(fry_turn *turn, fry_node *node)
         retire(turn, node);
 }
 
+/* Out of line, like the next, so that what resolves most nodes stays small. */
+static __attribute__((noinline)) void count_end(const ferry_engine *engine, const fry_node *node)
+{
+    fry_tally_resolves(engine->tally, node);
+    if (fry_unlikely(node->is_timed))
+        fry_tally_counts_latency(engine, node);
+}
+
+static __attribute__((noinline)) void resolve_noted(fry_turn *turn, fry_node *node)
+{
+    fry_completion_record(turn, node);
+    fry_scope_member_resolved(turn, node);
+}
+
 /* The status of the node's future is set. */
-static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
+static inline __attribute__((always_inline)) void resolve(fry_turn *turn, fry_node *node,
+                                                          bool is_under_way)
 {
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
         fry_deadline_remove(turn->engine, node);
@@ -285,11 +300,9 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
     else
         fry_future_seal(&node->future);
     if (fry_unlikely(turn->engine->tally != NULL))
-        fry_tally_resolves(turn->engine, node);
-    if (fry_node_has_note(node)) {
-        fry_completion_record(turn, node);
-        fry_scope_member_resolved(turn, node);
-    }
+        count_end(turn->engine, node);
+    if (fry_node_has_note(node))
+        resolve_noted(turn, node);
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_ended(turn, node, is_under_way);
 }
@@ -429,7 +442,7 @@ void fry_graph_fail_refused(fry_turn *turn, fry_node *node)
 void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
 {
     if (fry_unlikely(turn->engine->tally != NULL))
-        fry_tally_resolves(turn->engine, node);
+        count_end(turn->engine, node);
     set_state(turn, node, FRY_NODE_RESOLVED);
     fire_resolved(turn, node);
     become_quiet(turn, node);

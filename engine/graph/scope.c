@@ -22,6 +22,7 @@
 #include "engine/graph/due.h"
 #include "engine/graph/kind.h"
 #include "engine/graph/live.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
@@ -83,6 +84,8 @@ void fry_scope_enter(fry_node *node)
     if (scope == NULL || note->node != NULL)
         return;
     note->node = node;
+    if (scope->tally != NULL)
+        fry_tally_add(&scope->tally->entered, 1);
     LIST_INSERT_HEAD(&scope->members, note, member);
     if (scope->is_cancelled)
         fry_node_refuse(node, FERRY_E_CANCELLED,
@@ -204,7 +207,11 @@ static void leave_line(fry_turn *turn, ferry_scope *scope, fry_note *note,
 void fry_scope_member_resolved(fry_turn *turn, fry_node *node)
 {
     fry_note *note = node->note;
-    if (note->scope == NULL || note->pace != FRY_PACE_WAITS)
+    if (note->scope == NULL)
+        return;
+    if (note->scope->tally != NULL)
+        fry_tally_resolves(note->scope->tally, node);
+    if (note->pace != FRY_PACE_WAITS)
         return;
     note->pace = FRY_PACE_BEGUN; /* it never will */
     leave_line(turn, note->scope, note, &note->scope->ending);
