@@ -16,7 +16,7 @@
 
 #include <ferry/stats.h>
 
-#define FRY_TALLY_EVERY 64 /* a power of two */
+#define FRY_TALLY_EVERY 256 /* a power of two */
 
 struct fry_tally {
     uint64_t entered;
@@ -55,13 +55,13 @@ static inline void fry_tally_enters(const ferry_engine *engine, fry_node *node)
 /* It has resolved, with its status set; in the figures of the engine, or of its scope. */
 static inline void fry_tally_resolves(fry_tally *tally, const fry_node *node)
 {
-    ferry_status status = (ferry_status)fry_load_relaxed(&node->future.status);
+    int32_t status = fry_load_relaxed(&node->future.status);
     fry_tally_add(&tally->by_kind[node->kind], 1);
-    if (fry_unlikely(status != FERRY_OK))
-        fry_tally_counts_failure(tally, status);
-    else if (fry_likely(node->kind == FERRY_OP_COPY)) {
-        if (fry_likely(node->op.copy.size_bytes != 0) &&
-            fry_likely(fry_buffers_are_hosts(node->op.copy.dst, node->op.copy.src)))
+    if (fry_unlikely(status != FERRY_OK)) {
+        fry_tally_counts_failure(tally, (ferry_status)status);
+    } else if (fry_likely(node->kind == FERRY_OP_COPY)) {
+        const fry_lane *lane = node->op.copy.stand.lane; /* of host copies: the target's own */
+        if (fry_likely(lane != NULL && lane == node->op.copy.dst->device->host_lane))
             fry_tally_add(&tally->bytes[FERRY_WAY_HOST], node->op.copy.size_bytes);
         else
             fry_tally_counts_device_copy(tally, node);
