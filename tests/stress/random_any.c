@@ -340,9 +340,11 @@ static void run_out(void)
         for (int i = 0; i < all.link_count; i++) {
             const wire_link *l = &all.links[i];
             fry_peer *peers[] = {l->from, l->to};
-            for (int end = 0; end < 2; end++)
-                is_at_rest &= fry_peer_progress(peers[end], NULL) == 0 &&
-                              !fry_peer_is_busy(peers[end]) && fry_peer_arm(peers[end], NULL);
+            for (int end = 0; end < 2; end++) {
+                if (fry_peer_progress(peers[end], NULL) > 0 || fry_peer_is_busy(peers[end]) ||
+                    !fry_peer_arm(peers[end], NULL))
+                    is_at_rest = false;
+            }
         }
         check_nobody_waits_beside();
         idle = is_at_rest ? idle + 1 : 0;
