@@ -693,17 +693,23 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
     }
 }
 
+static void look_at_some(fry_turn *turn, ferry_group *group)
+{
+    if (group->leaving != FRY_LEAVING_NOT)
+        look_at_leaving(turn, group);
+    if (group->has_any_news)
+        fry_alone_look(turn, group);
+    if (group->leaving == FRY_LEAVING_ENTERS)
+        fry_store_relaxed(&group->members->has_looks, 1);
+}
+
 void fry_memberships_look(fry_turn *turn, fry_members *members)
 {
     ferry_engine *engine = turn->engine;
     fry_store_relaxed(&members->has_looks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
-        if (group->leaving != FRY_LEAVING_NOT)
-            look_at_leaving(turn, group);
-        if (group->has_any_news)
-            fry_alone_look(turn, group);
-        if (group->leaving == FRY_LEAVING_ENTERS)
-            fry_store_relaxed(&members->has_looks, 1);
+        if (fry_unlikely((group->leaving | group->has_any_news) != 0)) /* one test, each turn */
+            look_at_some(turn, group);
         if (fry_load_relaxed(&group->life) == FRY_GROUP_OVER && group->is_handle_gone &&
             !group->is_quiet && group->open == 0 && engine->backlog.first == NULL &&
             fry_stack_is_empty(&engine->inbox)) {
