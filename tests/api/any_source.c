@@ -565,3 +565,27 @@ Test(any_source, goes_in_a_batch_with_a_queue)
     AWAIT(take_any(1, span_of(sink, 0, 64)), OK);
     AWAIT(send, OK);
 }
+
+Test(any_source, shows_in_dumps)
+{
+    begin_open_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 1), *sink = buffer_of(1, 0, SIZE, 0);
+    ferry_future *open = take_any(1, ferry_buffer_span(sink)), *found = probe(1, 0, 9);
+    AWAIT(ferry_future_issued(open), OK);
+    AWAIT(ferry_future_issued(found), OK);
+    json_t *whole = dump_json(members[1].te.engine);
+    const json_t *node = dump_of(whole, open);
+    cr_assert_str_eq(dump_word(node, "kind"), "recv");
+    cr_assert_str_eq(dump_word(node, "peer"), "any");
+    cr_assert_str_eq(dump_word(node, "tag"), "any");
+    cr_assert_str_eq(dump_word(node, "waits_for"), "member");
+    node = dump_of(whole, found);
+    cr_assert_str_eq(dump_word(node, "kind"), "probe");
+    cr_assert_eq(dump_number(node, "peer"), 0);
+    cr_assert_eq(dump_number(node, "tag"), 9);
+    json_decref(whole);
+    AWAIT(send_to(0, 1, 4, span_of(source, 0, 8)), OK);
+    AWAIT(open, OK);
+    ASSERT_STATUS(ferry_future_cancel(found), FERRY_OK);
+    AWAIT(found, E_CANCELLED);
+}
