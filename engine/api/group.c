@@ -136,6 +136,11 @@ static fry_refusal check_join(const ferry_group_options *options)
         return FRY_REFUSED_JOIN_WINDOW;
     if ((unsigned)options->gpu_way > FERRY_GPU_WAY_ALL)
         return FRY_REFUSED_JOIN_GPU_WAY;
+    if (options->any_source_max > FRY_HELLO_MESSAGES_MAX)
+        return FRY_REFUSED_JOIN_ANY_SOURCE;
+    if (options->any_source_max != 0 &&
+        (options->gpu_way == FERRY_GPU_WAY_NCCL || options->gpu_way == FERRY_GPU_WAY_ALL))
+        return FRY_REFUSED_JOIN_ANY_SOURCE_WAY;
     return FRY_TAKEN;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends and receives: checks the caller's arguments, and makes a node and the peer's slot. */
+/* Sends, receives, probes: checks the caller's arguments, and makes a node and the peer's slot. */
 #include "engine/api/send.h"
 
 #include "engine/api/request.h"
@@ -32,8 +32,22 @@ static fry_refusal check_span(ferry_engine *engine, ferry_op_kind kind, const fe
     return why;
 }
 
+/* Of a group that has been joined: whom and what the message names. */
+static fry_refusal check_names(ferry_engine *engine, ferry_op_kind kind, const ferry_group *group,
+                               ferry_rank peer, ferry_tag tag)
+{
+    bool has_any = group->any != NULL, is_open = peer == FERRY_RANK_ANY && kind != FERRY_OP_SEND;
+    if (!has_any && (is_open || kind == FERRY_OP_PROBE))
+        return fry_refuse(engine, FRY_REFUSED_ANY_SOURCE_OFF);
+    if (peer >= group->size && !is_open)
+        return fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
+    if (has_any && kind == FERRY_OP_SEND && tag == FERRY_TAG_ANY)
+        return fry_refuse(engine, FRY_REFUSED_MESSAGE_TAG_ANY);
+    return FRY_TAKEN;
+}
+
 static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_group *group,
-                         ferry_rank peer, const ferry_span *span)
+                         ferry_rank peer, ferry_tag tag, const ferry_span *span)
 {
     if (group == NULL)
         return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
@@ -44,9 +58,8 @@ static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_g
         return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
     if (why != FRY_TAKEN)
         return why;
-    if (peer >= group->size)
-        return fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
-    return check_span(engine, kind, span);
+    why = check_names(engine, kind, group, peer, tag);
+    return why == FRY_TAKEN ? check_span(engine, kind, span) : why;
 }
 
 static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
@@ -99,22 +112,36 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
         fry_node_init_spans(node);
 }
 
+/* What a receive of a group with any source, or a probe, has besides: take.c. */
+static void init_open(fry_transfer *transfer, fry_node *node, bool is_open)
+{
+    transfer->message.peer = NULL;
+    transfer->landed.is_apart = true; /* so it gets no place on a device */
+    if (is_open)
+        node->op.message.rank = FRY_MESSAGE_RANK_ANY;
+}
+
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
                               ferry_rank peer, ferry_tag tag, const ferry_span *span,
                               fry_refusal *why_p)
 {
-    fry_refusal why = check(request->engine, kind, group, peer, span);
+    fry_refusal why = check(request->engine, kind, group, peer, tag, span);
+    bool is_open = peer == FERRY_RANK_ANY;
     fry_route *route = NULL;
     if (why == FRY_TAKEN) {
-        route = &group->routes[peer];
-        if (fry_route_peer(route) == NULL)
+        route = &group->routes[is_open ? (uint32_t)group->rank : peer];
+        if (!is_open && fry_route_peer(route) == NULL)
             why = FRY_REFUSED_NO_MEMORY;
     }
+    if (why == FRY_TAKEN && kind == FERRY_OP_RECV && group->any != NULL)
+        kind = (ferry_op_kind)FRY_OP_TAKE;
     fry_node *node = why == FRY_TAKEN ? fry_request_node(request, kind, &why) : NULL;
     fry_transfer *transfer = node != NULL ? take(request, &why) : NULL;
     *why_p = why;
     if (transfer != NULL) {
         init(transfer, node, route, tag, span);
+        if (node->kind == FERRY_OP_PROBE || node->kind == FRY_OP_TAKE)
+            init_open(transfer, node, is_open);
         return node;
     }
     if (node != NULL)
@@ -137,7 +164,8 @@ fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, 
                                     const ferry_span *span)
 {
     if (fry_unlikely(group == NULL || group->engine != engine ||
-                     fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
+                     fry_load_acquire(&group->life) != FRY_GROUP_HERE ||
+                     peer >= group->plain_size ||
                      fry_route_made_peer(&group->routes[peer]) == NULL ||
                      !is_plain_span(engine, kind, span)))
         return NULL;

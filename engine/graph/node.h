@@ -34,8 +34,9 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_SCOPE + 1, /* stands for others: join.h */
+    FRY_OP_JOIN = FERRY_OP_PROBE + 1, /* stands for others: join.h */
     FRY_OP_MARK,                      /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                      /* a receive in a group with any source: take.c */
     FRY_OP_STAGE,                     /* a copy of a piece of a message: stage.c */
     FRY_OP_LOT,                       /* messages launched together: pairing.c */
     FRY_OP_KINDS,
@@ -213,22 +214,27 @@ typedef struct fry_call_op {
 
 struct fry_transfer;
 
+#define FRY_MESSAGE_RANK_ANY 0xffffu /* above all ranks */
+
 /* No address space has more; a message's node keeps offsets and sizes in as many bits. */
 #define FRY_BUFFER_BYTES_MAX (((uint64_t)1 << 48) - 1)
 
 /*
  * A message. A receive's flow is known as it ends, and then stands in place of the offset
- * (FRY_OUTSIDE_FLOWS), which nobody reads any more.
+ * (FRY_OUTSIDE_FLOWS), which nobody reads any more. A receive with any source, and a probe, get
+ * their rank, tag and `came` when they meet a message; until then rank and tag say what they wait
+ * for.
  */
 typedef struct fry_message_op {
     union {
         fry_stand stand; /* first; of a receive: see fry_node_is_landing */
         uint64_t flow;   /* of a send; joins both ends in traces */
+        uint64_t came;   /* FRY_OP_TAKE, FERRY_OP_PROBE: a message's bytes and 1; 0: none came */
     };
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
     ferry_buffer *buffer;
     uint64_t offset : 48; /* or the sender's operation */
-    uint64_t rank : 16;   /* of the other end */
+    uint64_t rank : 16;   /* of the other end; FRY_MESSAGE_RANK_ANY */
     uint64_t size_bytes : 48;
     uint64_t is_staged : 1; /* a device alone reads and writes its memory */
     uint64_t tag;
@@ -355,7 +361,9 @@ _Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
 /* The ferry_op_kind that users see. */
 static inline uint8_t fry_node_shown_kind(const fry_node *node)
 {
-    return node->kind == FRY_OP_STAGE || node->kind == FRY_OP_LOT ? FERRY_OP_COPY : node->kind;
+    if (fry_likely(node->kind < FRY_OP_TAKE))
+        return node->kind;
+    return node->kind == FRY_OP_TAKE ? FERRY_OP_RECV : FERRY_OP_COPY;
 }
 
 static inline fry_node *fry_node_of(const ferry_future *future)

@@ -106,6 +106,13 @@
     X(UNEXPECTED_MAX, FERRY_E_AGAIN,                                                               \
       "unexpected_max is reached: messages that wait for their other end")                         \
     X(MESSAGE_RANK, FERRY_E_NOT_FOUND, "the group has no member of that rank")                     \
+    X(MESSAGE_TAG_ANY, FERRY_E_INVALID,                                                            \
+      "the tag is FERRY_TAG_ANY, and the group has any_source_max: a send needs a tag")            \
+    X(ANY_SOURCE_OFF, FERRY_E_INVALID,                                                             \
+      "any_source_max of the group is 0: no probes, and no receives of any member")                \
+    X(ANY_SOURCE_MAX, FERRY_E_AGAIN,                                                               \
+      "any_source_max is reached: probes, and receives of any member or tag, that wait")           \
+    X(ANY_SOURCE_ALONE, FERRY_E_DEAD, "no other member of the group is left that could send")      \
     X(MESSAGE_DEVICE, FERRY_E_UNSUPPORTED,                                                         \
       "the span is on a device that messages can't reach: copy through a host buffer")             \
     X(DEADLINE, FERRY_E_DEADLINE, "the deadline is negative, so it has passed")                    \
@@ -132,6 +139,9 @@
     X(JOIN_TEXT, FERRY_E_INVALID, "network or one of the store's texts is longer than 4096 bytes") \
     X(JOIN_MESSAGES, FERRY_E_INVALID, "window_messages or unexpected_max is not 1 to 2^24")        \
     X(JOIN_GPU_WAY, FERRY_E_INVALID, "gpu_way is none of ferry_gpu_way")                           \
+    X(JOIN_ANY_SOURCE, FERRY_E_INVALID, "any_source_max is above 2^24")                            \
+    X(JOIN_ANY_SOURCE_WAY, FERRY_E_INVALID,                                                        \
+      "any_source_max is set and gpu_way is NCCL or ALL: such receives can't go over NCCL")        \
     X(JOIN_WINDOW, FERRY_E_INVALID, "window_bytes is not 1 to 2^40")                               \
     /* groups: asking */                                                                           \
     X(KEY, FERRY_E_INVALID,                                                                        \

@@ -36,22 +36,34 @@
 #include "engine/graph/turn.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
+#include "engine/messages/alone.h"
 #include "engine/messages/errand.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "net/group/members.h"
+#include "net/peer/any.h"
 
 #include <stdio.h>
 
 #define REFRESH_NS 100000000 /* how old members' leases in a group's answers may be */
 #define PART_NS 200000000    /* the least time for parting, however long it lingered */
 
+/* The role. */
+static void note_any(ferry_group *group)
+{
+    if (group->any == NULL)
+        return;
+    group->has_any_news = true;
+    fry_store_relaxed(&group->members->has_looks, 1);
+}
+
 static void group_set_life(ferry_group *group, fry_membership_life life)
 {
     fry_store_release(&group->life, life); /* pairs with fry_membership_takes */
     group->members->has_steps = true;
+    note_any(group);
 }
 
 static void set_leaving(ferry_group *group, fry_membership_leaving leaving)
@@ -137,6 +149,7 @@ static void free_tables(ferry_group *group)
             fry_peer_close(group->routes[i].peer);
         fry_free(memory, group->routes, group->size * sizeof *group->routes);
     }
+    fry_any_close(group->any);
     if (group->news != NULL)
         fry_free(memory, group->news, group->size * sizeof *group->news);
 }
@@ -200,6 +213,7 @@ static void net_changed(void *arg, uint32_t rank)
     fry_route_sync(&group->routes[rank]);
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
         return;
+    note_any(group);
     fry_member_news *news = &group->news[rank];
     (void)pthread_mutex_lock(&group->lock);
     describe(group, rank, &news->info);
@@ -289,6 +303,7 @@ static void init_route(ferry_group *group, uint32_t rank)
                                              .window_messages = options->window_messages,
                                              .unexpected_max = options->unexpected_max,
                                              .window_bytes = options->window_bytes,
+                                             .any = group->any,
                                              .events = group->members->message_events,
                                              .arg = route};
 }
@@ -300,12 +315,17 @@ static bool make_tables(ferry_group *group)
     group->rank = fry_group_rank(group->net);
     group->routes = fry_alloc(memory, group->size * sizeof *group->routes, _Alignof(fry_route));
     group->news = fry_alloc(memory, group->size * sizeof *group->news, _Alignof(fry_member_news));
-    if (group->routes == NULL || group->news == NULL) {
+    uint32_t any_max = group->options.any_source_max;
+    if (any_max != 0)
+        group->any = fry_any_open(memory, group->members->message_events, any_max);
+    if (group->routes == NULL || group->news == NULL || (any_max != 0 && group->any == NULL)) {
         free_tables(group);
         group->routes = NULL;
         group->news = NULL;
+        group->any = NULL;
         return false;
     }
+    group->plain_size = any_max != 0 ? 0 : group->size;
     for (uint32_t i = 0; i < group->size; i++) {
         init_route(group, i);
         describe(group, i, &group->news[i].info);
@@ -673,15 +693,23 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
     }
 }
 
+static void look_at_some(fry_turn *turn, ferry_group *group)
+{
+    if (group->leaving != FRY_LEAVING_NOT)
+        look_at_leaving(turn, group);
+    if (group->has_any_news)
+        fry_alone_look(turn, group);
+    if (group->leaving == FRY_LEAVING_ENTERS)
+        fry_store_relaxed(&group->members->has_looks, 1);
+}
+
 void fry_memberships_look(fry_turn *turn, fry_members *members)
 {
     ferry_engine *engine = turn->engine;
     fry_store_relaxed(&members->has_looks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
-        if (group->leaving != FRY_LEAVING_NOT)
-            look_at_leaving(turn, group);
-        if (group->leaving == FRY_LEAVING_ENTERS)
-            fry_store_relaxed(&members->has_looks, 1);
+        if (fry_unlikely((group->leaving | group->has_any_news) != 0)) /* one test, each turn */
+            look_at_some(turn, group);
         if (fry_load_relaxed(&group->life) == FRY_GROUP_OVER && group->is_handle_gone &&
             !group->is_quiet && group->open == 0 && engine->backlog.first == NULL &&
             fry_stack_is_empty(&engine->inbox)) {

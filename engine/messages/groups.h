@@ -50,8 +50,11 @@ struct ferry_group {
     uint32_t life; /* fry_membership_life; atomic, written by the role's holder */
     int32_t rank;  /* final once HERE, like size and routes */
     uint32_t size;
-    uint64_t stop_step; /* atomic */
+    uint32_t plain_size; /* ranks below it may take the short way of messages: size; with any source
+                            0, since its receives are of another kind */
+    uint64_t stop_step;  /* atomic */
     fry_route *routes;
+    fry_any *any;         /* what waits for messages of any source; NULL: the option is off */
     pthread_mutex_t lock; /* for news[].info; nobody waits while holding it */
     fry_member_news *news;
     ferry_group_options options; /* strings are in `text` */
@@ -73,6 +76,7 @@ struct ferry_group {
     bool has_left;           /* FRY_LEAVING_TELLS: the store knows */
     bool has_timer, is_late; /* the step has a timer; it has expired */
     bool has_seen_inbox;     /* FRY_LEAVING_ENTERS */
+    bool has_any_news;       /* those who wait in `any` may wait in vain from now on */
     uint64_t takes_awaited;  /* likewise: after this many takes of the inbox all has entered */
     int64_t linger_until_ns; /* INT64_MAX: for ever */
     fry_timer timer;

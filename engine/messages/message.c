@@ -37,10 +37,12 @@
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
+#include "engine/messages/transfer.h"
 #include "net/peer/send.h"
 
 #include <stdio.h>
 
+#define NAME_BYTES 40
 #define STAGE_ROUNDS 4 /* of steps at the end of a turn; then it is the loop's turn */
 
 /* ---- slots ---- */
@@ -59,6 +61,12 @@ static void part(fry_transfer *transfer)
 
 /* ---- faults ---- */
 
+/* It waits for a message of any member. */
+static bool is_open(const fry_node *node)
+{
+    return node->op.message.rank == FRY_MESSAGE_RANK_ANY;
+}
+
 /*
  * Describes the root of the node's failure for the other end. What failed here because of that end
  * (its GPU, or what joins the two) is about this member there.
@@ -73,14 +81,27 @@ static void describe(const fry_node *node, const fry_route *route, fry_fault *fa
         fault->rank = -1;
 }
 
+/* "send with member 3", for errors. */
+static void name(const fry_node *node, const fry_route *route, char text[NAME_BYTES])
+{
+    const char *what = node->kind == FERRY_OP_SEND    ? "send"
+                       : node->kind == FERRY_OP_PROBE ? "probe"
+                                                      : "receive";
+    if (is_open(node))
+        (void)snprintf(text, NAME_BYTES, "%s of any member", what);
+    else
+        (void)snprintf(text, NAME_BYTES, "%s with member %u", what, route->rank);
+}
+
 /* On the loop: fails the node as the peer reported. */
 static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route,
                           ferry_status status, const fry_fault *fault)
 {
     ferry_engine *engine = turn->engine;
     bool is_cause = status == FERRY_E_DEPENDENCY;
+    char what[NAME_BYTES];
     fry_fault own = *fault;
-    if (own.rank < 0)
+    if (own.rank < 0 && !is_open(node))
         own.rank = (int32_t)route->rank;
     if (!is_cause) {
         own.status = status;
@@ -90,9 +111,8 @@ static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route
     const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(own.status);
     if (engine->flight_records != 0)
         engine->flight_due = node->future.id;
-    fry_error *error =
-        fry_error_create(&engine->memory, &own, NULL, "%s with member %u: %s",
-                         node->kind == FERRY_OP_SEND ? "send" : "receive", route->rank, text);
+    name(node, route, what);
+    fry_error *error = fry_error_create(&engine->memory, &own, NULL, "%s: %s", what, text);
     fry_graph_fail(turn, node, status, error, is_cause);
 }
 
@@ -198,7 +218,7 @@ static void message_quiet(void *arg, fry_message *message)
     if (fry_unlikely(message->is_staged))
         let_go_of_chunks(turn, transfer);
     transfer->flags |= FRY_TRANSFER_QUIET;
-    if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
+    if (node != NULL && !message->is_send && message->other_op != 0)
         set_flow(node, message->other_op);
     fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
@@ -256,6 +276,22 @@ static void message_done(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
+/* It has been one of its own member's route so far, if it named none. */
+static void message_met(void *arg, fry_message *message, fry_peer *peer, uint64_t size_bytes)
+{
+    fry_turn *turn = arg;
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_route *route = fry_peer_arg(peer), *home = transfer->route;
+    fry_message_op *op =
+        &transfer->node->op.message; /* it has not failed, or it would wait no more */
+    fry_route_opened(route);
+    transfer->route = route;
+    fry_route_closed(turn, home);
+    op->rank = (uint16_t)route->rank;
+    op->tag = message->tag;
+    op->came = size_bytes + 1;
+}
+
 const fry_peer_events fry_transfer_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
@@ -264,6 +300,7 @@ const fry_peer_events fry_transfer_events = {
     .wants_connection = fry_route_wants_connection,
     .connection_failed = fry_route_connection_failed,
     .parted = fry_route_parted,
+    .met = message_met,
     .left = fry_stage_left,
     .serve = fry_stage_serve,
     .wants_place = fry_stage_wants_place,
@@ -295,17 +332,6 @@ static void refuse(fry_turn *turn, fry_node *node)
     fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
 }
 
-/* This message goes to nobody either. The loop makes the error. */
-static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
-{
-    fry_members *members = transfer->route->group->members;
-    transfer->fault = fry_error_fault(fry_refusal_error(why));
-    transfer->status = transfer->fault.status;
-    transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
-    fry_queue_push(&members->faulted, &transfer->link);
-    turn->wake = true;
-}
-
 static void enter(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
@@ -322,7 +348,7 @@ static void enter(fry_turn *turn, fry_node *node)
         return;
     }
     fry_route_closed(turn, route);
-    leave_refused(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
+    fry_transfer_refuse(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
 }
 
 /* Whether the turn likely does another send next: then this one waits, to go with it. */
@@ -381,7 +407,7 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     fry_refusal why = fry_membership_refusal(route->group);
     message->op = node->future.id;
     if (fry_unlikely(why != FRY_TAKEN)) {
-        leave_refused(turn, transfer, why);
+        fry_transfer_refuse(turn, transfer, why);
         return;
     }
     bool gathers = message->is_send && is_send_next(turn);
@@ -399,7 +425,7 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     fry_route_opened(route);
     if (fry_unlikely(!fry_peer_enter(peer, message, turn))) {
         fry_route_closed(turn, route);
-        leave_refused(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
+        fry_transfer_refuse(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
         return;
     }
     transfer->flags = FRY_TRANSFER_ENTERED;

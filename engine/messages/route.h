@@ -32,9 +32,9 @@ enum fry_route_due {
 struct fry_route {
     ferry_group *group;
     uint32_t rank;
+    bool can_pair;  /* the group's options say so, and there is the module */
     fry_peer *peer; /* any thread; NULL: no message with that member yet */
     fry_peer_options peer_options;
-    bool can_pair;                   /* the group's options say so, and there is the module */
     const ferry_device *pair_device; /* atomic: of its pairs; NULL: not known yet */
     uint64_t nccl_groups;            /* atomic; lots that went */
     uint64_t nccl_bytes, ipc_bytes,

@@ -23,6 +23,17 @@ void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *
     fry_graph_fail(turn, node, fault.status, error, false);
 }
 
+/* The loop makes the error. */
+void fry_transfer_refuse(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
+{
+    fry_members *members = transfer->route->group->members;
+    transfer->fault = fry_error_fault(fry_refusal_error(why));
+    transfer->status = transfer->fault.status;
+    transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
+    fry_queue_push(&members->faulted, &transfer->link);
+    turn->wake = true;
+}
+
 void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer)
 {
     const fry_peer_events *events = transfer->route->group->members->message_events;

@@ -134,6 +134,19 @@ static void print_waits(fry_text *text, const fry_dump_node *node)
         print_number(text, "more", (int64_t)node->more);
 }
 
+/* A receive or probe of any member, or with any tag, says so until it has met a message. */
+static void print_peer(fry_text *text, const fry_dump_node *node)
+{
+    if (node->rank == FERRY_RANK_ANY)
+        print_string(text, "peer", "any");
+    else
+        print_number(text, "peer", (int64_t)node->rank);
+    if (node->tag == FERRY_TAG_ANY)
+        print_string(text, "tag", "any");
+    else
+        fry_text_print(text, ",\"tag\":%" PRIu64, node->tag);
+}
+
 static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
 {
     fry_text *text = &dump->text;
@@ -149,8 +162,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     if (node->has_size)
         print_number(text, "size_bytes", (int64_t)node->size_bytes);
     if (node->is_message) {
-        print_number(text, "peer", (int64_t)node->rank);
-        fry_text_print(text, ",\"tag\":%" PRIu64, node->tag);
+        print_peer(text, node);
     }
     if (node->device != FRY_DUMP_NO_DEVICE)
         print_string(text, "device", fry_dump_device_name(dump->engine, node->device));

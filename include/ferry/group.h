@@ -126,7 +126,11 @@ typedef struct ferry_group_options {
     size_t registration_cache_bytes; /* memory that UCX may keep registered; 0: 4 GiB */
     int64_t linger_ns; /* how long leaving waits until others have received what was sent to them;
                           0: lease_ns; negative: for ever */
-    ferry_gpu_way gpu_way; /* allowed besides FERRY_GPU_WAY_STAGING; ANY: CUDA IPC */
+    ferry_gpu_way gpu_way;   /* allowed besides FERRY_GPU_WAY_STAGING; ANY: CUDA IPC */
+    uint32_t any_source_max; /* this member's receives without a certain member or tag, and its
+                                probes, that may wait at once; up to 2^24. 0: there are none.
+                                Otherwise all its receives work another way: message.h; and gpu_way
+                                can't be NCCL or ALL */
 } ferry_group_options;
 
 #define FERRY_GROUP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_group_options)

@@ -68,9 +68,93 @@ extern "C" {
 FERRY_API ferry_future *ferry_send(ferry_group *group, ferry_rank peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
 
-/* Receives a message: see ferry_send. If a receive fails, its span is poisoned. */
+/*
+ * Receives a message: see ferry_send. If a receive fails, its span is poisoned. With FERRY_RANK_ANY
+ * or FERRY_TAG_ANY, see "Any source" below.
+ */
 FERRY_API ferry_future *ferry_recv(ferry_group *group, ferry_rank peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
+
+/*
+ * Any source. If any_source_max of this member's group options is not 0, all its receives in that
+ * group work as follows. Sends, and the other members, know nothing of it.
+ *
+ * - Who: `peer` may be FERRY_RANK_ANY, `tag` may be FERRY_TAG_ANY. A message suits a receive that
+ *   names its member and tag, or leaves them open. A send with FERRY_TAG_ANY is refused.
+ * - Which: a receive takes, of the messages that have come, suit it and have no receive, the one
+ *   that came first. If there is none it waits, and a message that comes goes to the receive that
+ *   was submitted first of all that it suits. So messages of one member with one tag are received
+ *   in the order of its sends. Between two members or two tags the order is that of coming; a
+ *   member's messages leave when they are ready, so it may differ from the order of its sends.
+ * - The price of this order: a send that is not ready yet holds up the messages of its member and
+ *   tag behind it. (Otherwise it only holds up its own receive.)
+ * - Size: a receive may be larger than its message; the rest of its span keeps its bytes. If the
+ *   message is larger, both ends fail with FERRY_E_LENGTH. ferry_message_describe says whose the
+ *   message was, with which tag and how large.
+ * - Failures: a receive that fails or is cancelled before it has a message takes none: the message
+ *   stays, and goes to another receive. If a send fails before its message is taken, the receive
+ *   that takes it fails with FERRY_E_DEPENDENCY.
+ * - Deaths: a receive of a certain member fails with that member's connection. One of any member
+ *   waits on, and fails with FERRY_E_DEAD when no other member is left in the group, though this
+ *   member could still send to itself; in a group of one member it waits. Messages of a member that
+ *   came and were not received when it died are lost.
+ * - Bounds: any_source_max receives that leave something open, and probes, may wait; past it they
+ *   fail with FERRY_E_AGAIN. Messages that wait for a receive are bounded for each member by
+ *   unexpected_max and window_bytes, as always. If as many of a sender's messages as this member's
+ *   unexpected_max have come, and all of them wait behind sends that are not ready, the last of
+ *   them fails with FERRY_E_DEPENDENCY, cause FERRY_E_AGAIN: possible only if the sender's
+ *   unexpected_max is larger. A receive that leaves something open looks at the waiting messages
+ *   one by one, a message at the waiting receives and probes.
+ * - GPUs: a receive into GPU memory is issued when it is over, so nothing is queued behind it on
+ *   the GPU, and ferry_future_stream_wait answers FERRY_E_UNSUPPORTED before that.
+ *
+ * Without the option FERRY_RANK_ANY and probes are refused with FERRY_E_INVALID, and FERRY_TAG_ANY
+ * is a tag like any other.
+ */
+
+/* A message, as its receiver knows it. Later versions may add fields at the end. */
+typedef struct ferry_message_info {
+    size_t struct_size; /* sizeof(ferry_message_info), set by the caller */
+    ferry_rank rank;    /* of the other end: who sent it, or to whom it was sent */
+    uint32_t reserved;  /* zero */
+    ferry_tag tag;
+    size_t size_bytes; /* of the message, also if it was too large for its receive */
+} ferry_message_info;
+
+#define FERRY_MESSAGE_INFO_INIT FERRY_SIZED_INIT(ferry_message_info)
+
+/*
+ * Finds a message that waits for a receive. The probe is an operation: it starts when its
+ * dependencies allow, and resolves when there is a message that suits it: if one has come already,
+ * normally within the call, so ferry_future_poll is enough to look without waiting. Otherwise it
+ * waits for the next that comes and that no earlier receive takes. ferry_message_describe says what
+ * it has found. The message stays: the first receive that it suits takes it, also one of another
+ * thread; and probes find it again and again until then. A receive with the rank, tag and size that
+ * were found receives it, unless another receive was quicker.
+ *
+ * - group: joined, with any_source_max in its options.
+ * - peer, tag: as for a receive.
+ *
+ * If the message's send has failed, the probe finds it all the same, perhaps with size_bytes 0, and
+ * the receive fails. Otherwise a probe fails like a receive. Op.h's rules for all operations hold,
+ * and nothing is left behind by a cancel or a deadline.
+ *
+ * Statuses, in addition to those in op.h: FERRY_E_INVALID, if the group has no any_source_max;
+ * FERRY_E_AGAIN past it; FERRY_E_NOT_FOUND, FERRY_E_PEER, FERRY_E_DEAD, FERRY_E_FENCED as for
+ * receives.
+ */
+FERRY_API ferry_future *ferry_message_probe(ferry_group *group, ferry_rank peer, ferry_tag tag,
+                                            const ferry_op_options *options);
+
+/*
+ * Describes the message of a probe, a receive or a send.
+ *  info  filled in up to its struct_size, which the caller has set
+ * Any thread, any context. Returns FERRY_OK, also for a receive with any_source_max that has failed
+ * after a message was there for it; FERRY_E_NOT_FOUND for any other future that has not resolved
+ * FERRY_OK, and for futures of other operations; FERRY_E_INVALID for a NULL or an invalid
+ * struct_size.
+ */
+FERRY_API ferry_status ferry_message_describe(const ferry_future *future, ferry_message_info *info);
 
 #ifdef __cplusplus
 }

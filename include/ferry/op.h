@@ -27,7 +27,8 @@ extern "C" {
     X(FERRY_OP_SEND, 13, "send")                                                                   \
     X(FERRY_OP_RECV, 14, "recv")                                                                   \
     X(FERRY_OP_ASYNC, 15, "async")                                                                 \
-    X(FERRY_OP_SCOPE, 16, "scope")
+    X(FERRY_OP_SCOPE, 16, "scope")                                                                 \
+    X(FERRY_OP_PROBE, 17, "probe")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */

@@ -22,7 +22,9 @@ typedef struct ferry_group ferry_group; /* the processes of one job, including t
 typedef uint32_t ferry_rank; /* a member of a group: 0 to the group's size, exclusive */
 typedef uint64_t ferry_tag;  /* tells messages of one member apart */
 
-#define FERRY_RANK_NONE UINT32_MAX /* no member */
+#define FERRY_RANK_NONE UINT32_MAX      /* no member */
+#define FERRY_RANK_ANY (UINT32_MAX - 1) /* a receive or a probe: of any member: message.h */
+#define FERRY_TAG_ANY UINT64_MAX        /* likewise: with any tag */
 
 /* A range of a buffer. Passed by value; holds no reference to the buffer. */
 typedef struct ferry_span {

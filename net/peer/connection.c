@@ -33,7 +33,7 @@ static size_t headers_bytes(const fry_peer_connection *connection)
     return (size_t)(connection->headers_mask + 1) / 8;
 }
 
-static bool allocate(fry_peer_connection *connection)
+static bool allocate(fry_peer_connection *connection, bool has_any)
 {
     const fry_memory *memory = connection->memory;
     size_t ring = (size_t)connection->ring_mask + 1;
@@ -58,12 +58,16 @@ static bool allocate(fry_peer_connection *connection)
         connection->joint = fry_alloc(memory, sizeof(fry_joint), _Alignof(fry_joint));
     if (connection->is_keyed)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
+    if (has_any)
+        connection->unmatched =
+            fry_alloc_table(memory, connection->record_count * sizeof(fry_unmatched), false);
     return connection->free_slots != NULL && connection->runs != NULL &&
            connection->slots != NULL && connection->records != NULL && connection->chunks != NULL &&
            connection->bundles != NULL && connection->slices != NULL && connection->wants != NULL &&
            connection->stash != NULL && connection->by_slot != NULL &&
            (connection->joint != NULL || !connection->session.has_pairs) &&
-           (!connection->is_keyed || connection->headers_seen != NULL);
+           (!connection->is_keyed || connection->headers_seen != NULL) &&
+           (!has_any || connection->unmatched != NULL);
 }
 
 fry_peer_connection *fry_peer_connection_open(const fry_peer_options *options,
@@ -95,7 +99,7 @@ fry_peer_connection *fry_peer_connection_open(const fry_peer_options *options,
         connection->controls[i].next = connection->controls_free;
         connection->controls_free = &connection->controls[i];
     }
-    if (!allocate(connection)) {
+    if (!allocate(connection, options->any != NULL)) {
         fry_peer_connection_close(connection);
         return NULL;
     }
@@ -120,6 +124,7 @@ void fry_peer_connection_close(fry_peer_connection *connection)
     size_t ring = (size_t)connection->ring_mask + 1;
     if (connection->joint != NULL)
         fry_free(memory, connection->joint, sizeof(fry_joint));
+    fry_free_table(memory, connection->unmatched, connection->record_count * sizeof(fry_unmatched));
     fry_free_table(memory, connection->headers_seen, headers_bytes(connection));
     fry_free_table(memory, connection->by_slot, connection->slot_count * sizeof(fry_record *));
     fry_free_table(memory, connection->stash,

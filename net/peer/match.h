@@ -74,7 +74,7 @@ typedef struct fry_tag_entry {
     fry_message *first, *last; /* sends not launched; or receives without a message */
     fry_record *unexpected_first, *unexpected_last;
     uint64_t gaps;  /* sum over the unexpected messages */
-    uint32_t count; /* number from first to last */
+    uint32_t count; /* number from first to last; with any source 0: they hold no places */
     bool is_used;
 } fry_tag_entry;
 
@@ -117,6 +117,26 @@ fry_record *fry_match_take_unexpected(fry_match *receives);
 
 /* Either: puts another message in its place, with its tag. */
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other);
+
+/* ---- receives with any source (any.h) ---- */
+
+/* Whether the message is the first of its tag: all that were sent before it are taken. */
+static inline bool fry_match_is_first(const fry_record *record)
+{
+    return record->previous == NULL && record->gap == 0;
+}
+
+/* Enters a receive behind those of its tag; it takes no message here. False: no memory. */
+bool fry_match_post(fry_match *receives, fry_message *message);
+
+/* Takes out a receive that has no message. */
+void fry_match_unpost(fry_match *receives, fry_message *message);
+
+/* The first message of a tag, NULL if there is none; and the first receive that waits for one. */
+fry_record *fry_match_first(fry_match *receives, ferry_tag tag, fry_message **receive_p);
+
+/* Takes out a message: a receive has it, if it is first, or nobody ever will. */
+void fry_match_unkeep(fry_match *receives, const fry_record *record);
 
 /* ---- what every message passes, inlined ---- */
 

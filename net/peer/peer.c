@@ -2,6 +2,7 @@
 #include "net/peer/peer.h"
 
 #include "base/lf.h"
+#include "net/peer/any.h"
 #include "net/peer/ask.h"
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
@@ -351,6 +352,8 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
         else
             fry_connection_answer(connection);
         connection->state = FRY_CONNECTION_OVER;
+        if (peer->options.any != NULL)
+            fry_any_forget(peer->options.any, connection);
         fry_joint_detach(connection);
         fry_ask_detach(connection);
         fry_serve_detach(connection);
@@ -372,6 +375,8 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
         if (!is_ended)
             fry_message_finish(message, status, fault);
     }
+    if (peer->options.any != NULL)
+        fry_any_fail(peer->options.any, FRY_ANY_OF_RANK, peer->options.rank, status, fault, turn);
     return connection;
 }
 

@@ -23,6 +23,7 @@ typedef struct fry_slice fry_slice;
 typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
 typedef struct fry_joint_lot fry_joint_lot;
 typedef struct fry_pair_note fry_pair_note;
+typedef struct fry_any fry_any; /* what the peers of a group with any source share: any.h */
 
 #define FRY_SLICE_BYTES_MAX ((size_t)1 << 20)
 #define FRY_PLACE_BYTES 88
@@ -51,6 +52,15 @@ typedef enum fry_message_state {
     FRY_MESSAGE_ENDED,     /* `resolved` was called; its memory may still be in use */
     FRY_MESSAGE_QUIET,     /* `quiet` was called: the peer has nothing of it any more */
 } fry_message_state;
+
+/* With any source: what a receive waits for, while it has no message; or a probe. */
+typedef struct fry_seek {
+    TAILQ_ENTRY(fry_message) entry; /* in fry_any.waiting, if it has no peer */
+    fry_any *any;
+    uint64_t place; /* among all receives and probes of the group */
+    int32_t rank;   /* of the member; -1: any */
+    bool takes_any_tag, is_probe;
+} fry_seek;
 
 /* A send or a receive. It is the engine's memory until `quiet`. */
 struct fry_message {
@@ -81,6 +91,7 @@ struct fry_message {
         waiting; /* waits for a connection or for room, before it is launched */
         fry_post post;
         fry_pull pull;
+        fry_seek seek;
     };
     uint64_t number;
     void *private_;
@@ -150,6 +161,13 @@ typedef struct fry_peer_events {
      */
     void (*left)(void *turn, fry_message *message);
 
+    /*
+     * With any source; NULL: there is none. A receive has a message of that peer, whose it is from
+     * now on: `tag` and, unless the message is longer, `size_bytes` are the message's. Or a probe
+     * has found one: `done` follows, or `resolved` and `quiet`. size_bytes: of the message.
+     */
+    void (*met)(void *turn, fry_message *message, fry_peer *peer, uint64_t size_bytes);
+
     /* Of staged messages' pieces; NULL: there are no such messages. */
 
     /* The other end wants these bytes of a send: the engine answers by fry_peer_served. */
@@ -218,6 +236,7 @@ typedef struct fry_peer_options {
     uint32_t window_messages, unexpected_max;
     size_t window_bytes;
     uint32_t piece_bytes; /* up to FRY_SLICE_BYTES_MAX; 0: that many */
+    fry_any *any;         /* its receives enter by seek.h; NULL: by fry_peer_enter */
     const fry_peer_events *events;
     void *arg;
 } fry_peer_options;

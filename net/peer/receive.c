@@ -13,7 +13,8 @@
  * ENDED before an event or the channel is called, so nobody else ends it. (The channel may fail
  * within the call, and with it all that is open.)
  *
- * A message that is HELD, or whose receive is staged, comes in pieces: net/peer/ask.c.
+ * A message that is HELD, or whose receive is staged, comes in pieces: net/peer/ask.c. With any
+ * source messages get no places; what is first goes to whom it suits: net/peer/any.h.
  *
  * A receive that is withdrawn while it is pulled is refused at once, and quiet when the pull is
  * done. Nobody can call the pull back (the transport's cancel does nothing then), so its memory is
@@ -31,6 +32,7 @@
 
 #include "base/lf.h"
 #include "net/mac.h"
+#include "net/peer/any.h"
 #include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
@@ -244,6 +246,10 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
     } else if (peer->has_stopped) {
         fry_receive_begin_end(message);
         fry_message_make_quiet(message); /* no message comes for it, so it needs no ghost */
+    } else if (peer->options.any != NULL) {
+        fry_match_unpost(&peer->receives, message);
+        fry_receive_begin_end(message);
+        fry_message_make_quiet(message); /* it held no place */
     } else {
         const fry_message *ghost = fry_message_leave_ghost(message, &peer->receives, fault);
         fry_message_be_replaced(message, ghost);
@@ -355,11 +361,71 @@ void fry_receives_stop(fry_peer *peer)
 {
     fry_peer_connection *connection = peer->connection; /* NULL only if nothing has come */
     fry_record *record = fry_match_take_unexpected(&peer->receives);
+    if (peer->options.any != NULL && connection != NULL)
+        fry_any_forget(peer->options.any, connection);
     while (record != NULL) {
         fry_record *next = record->next;
         turn_away(connection, record);
         record = next;
     }
+}
+
+/* Gives a first message to one that waits here, or in the table: that of the lower place. */
+static bool give(fry_peer_connection *connection, fry_record *record, fry_message *posted)
+{
+    fry_peer *peer = connection->peer;
+    fry_any *any = peer->options.any;
+    uint64_t before = posted != NULL ? posted->seek.place : UINT64_MAX;
+#ifdef FRY_PLANT_OVERTAKE
+    before = UINT64_MAX; /* a planted fault: tests/planted must see it */
+#endif
+    fry_message *message = fry_any_find(any, peer->options.rank, record->tag, before);
+    if (message != NULL && message->seek.is_probe) {
+        fry_any_leave(any, message);
+        fry_receive_found(peer, message, record);
+        return true;
+    }
+    if (message == NULL && posted == NULL)
+        return false;
+    fry_any_take(connection, record);
+    fry_match_unkeep(&peer->receives, record);
+    if (message != NULL) {
+        fry_any_leave(any, message);
+        fry_peer_adopt(peer, message);
+    } else {
+        message = posted;
+        fry_match_unpost(&peer->receives, message);
+    }
+    fry_receive_meet(peer, message, record);
+    settle(connection, record, message);
+    return true;
+}
+
+void fry_receive_offer(fry_peer_connection *connection, ferry_tag tag)
+{
+    fry_match *receives = &connection->peer->receives;
+    while (fry_connection_is_live(connection)) {
+        fry_message *posted;
+        fry_record *record = fry_match_first(receives, tag, &posted);
+        if (record == NULL || !give(connection, record, posted))
+            return;
+    }
+}
+
+static void keep_for_any(fry_peer_connection *connection, fry_record *record)
+{
+    fry_peer *peer = connection->peer;
+    fry_any_keep(connection, record);
+    if (fry_any_is_stuck(connection)) {
+        fry_fault fault = {.status = FERRY_E_AGAIN, .rank = peer->options.own_rank};
+        (void)snprintf(fault.message, sizeof(fault.message),
+                       "as many messages as unexpected_max wait behind sends that are not ready");
+        fry_any_take(connection, record);
+        fry_match_unkeep(&peer->receives, record);
+        reject(connection, record, 0, &fault);
+        return;
+    }
+    fry_receive_offer(connection, record->tag);
 }
 
 static void process(fry_peer_connection *connection, fry_record *record)
@@ -388,9 +454,12 @@ static void process(fry_peer_connection *connection, fry_record *record)
         connection->by_slot[record->slot] = record;
     fry_message *message = fry_match_find(receives, record->tag, record->ahead);
     if (message == NULL) {
-        if (!fry_match_keep(receives, record))
+        if (!fry_match_keep(receives, record)) {
             fry_connection_fail(connection, FERRY_E_NO_MEMORY, NULL,
                                 "no memory for an unexpected message");
+        } else if (connection->unmatched != NULL) {
+            keep_for_any(connection, record);
+        }
     } else if (message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)) {
         meet_ghost(connection, record, message);
     } else {

@@ -8,6 +8,9 @@
 void fry_receive_ready(fry_message *message);
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
 
+/* With any source: the first messages of the tag go to whoever waits for them. */
+void fry_receive_offer(fry_peer_connection *connection, ferry_tag tag);
+
 /* Stops receives: messages without a receive get none any more, and no receive has a place. */
 void fry_receives_stop(fry_peer *peer);
 

@@ -37,6 +37,7 @@
 #ifndef FRY_NET_PEER_STATE_H
 #define FRY_NET_PEER_STATE_H
 
+#include "net/peer/any.h"
 #include "net/peer/connection.h"
 #include "net/peer/lots.h"
 #include "net/peer/match.h"
@@ -202,6 +203,8 @@ struct fry_peer_connection {
     fry_record **stash;   /* by number: messages that came before their turn */
     fry_record **by_slot; /* messages that may still be pulled */
     fry_record *records, *records_free;
+    fry_unmatched *unmatched; /* with any source: one for each record; else NULL */
+    uint32_t unmatched_count; /* in fry_any.unmatched */
     uint32_t records_fresh, record_count;
     fry_chunk *chunks, *chunks_free;
     size_t chunks_fresh, chunk_count;
@@ -294,6 +297,47 @@ static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
     message->other_op = 0;
     fry_list_add(&peer->open, message);
     peer->open_count++;
+}
+
+/* With any source: the receive has this message, and settles it when it is ready. */
+static inline void fry_receive_take(fry_message *message, fry_record *record)
+{
+    message->flags = FRY_MESSAGE_TAKEN;
+    message->private_ = record;
+    message->other_op = record->op;
+    record->receive = message;
+}
+
+/* The same, before: tells the engine, and takes over the message's tag and size. */
+static inline void fry_receive_meet(fry_peer *peer, fry_message *message, const fry_record *record)
+{
+    message->tag = record->tag;
+    if (record->size_bytes <= message->size_bytes)
+        message->size_bytes = (size_t)record->size_bytes;
+    peer->options.events->met(peer->turn, message, peer, record->size_bytes);
+}
+
+/* A probe, which waits no more, has found a message, which stays. The probe may be gone. */
+static inline void fry_receive_found(fry_peer *peer, fry_message *probe, const fry_record *record)
+{
+    const fry_peer_events *events = peer->options.events;
+    probe->tag = record->tag;
+    events->met(peer->turn, probe, peer, record->size_bytes);
+    probe->state = FRY_MESSAGE_QUIET;
+    if (events->done != NULL) {
+        events->done(peer->turn, probe);
+    } else {
+        events->resolved(peer->turn, probe, FERRY_OK, NULL);
+        events->quiet(peer->turn, probe);
+    }
+}
+
+/* Makes one that waited for a message of any peer a receive of this one's. */
+static inline void fry_peer_adopt(fry_peer *peer, fry_message *message)
+{
+    fry_peer_add_open(peer, message);
+    message->private_ = NULL;
+    peer->receive_count++;
 }
 
 /* Makes a message quiet. Frees a ghost. */

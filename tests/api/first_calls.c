@@ -345,9 +345,30 @@ static void do_messages(stage *s)
     }
 }
 
+static void do_open_messages(stage *s)
+{
+    s->futures[0] = ferry_recv(s->group, FERRY_RANK_ANY, FERRY_TAG_ANY, the_span("dst"), NULL);
+    s->futures[1] = ferry_send(s->group, 0, 1, the_span("src"), NULL);
+    for (int i = 0; i < 2; i++) {
+        if (ferry_future_poll(s->futures[i]) != FERRY_PENDING)
+            (void)ferry_future_cancel(s->futures[1 - i]); /* it would wait for this one */
+    }
+}
+
+static void do_probe(stage *s)
+{
+    s->futures[0] = ferry_message_probe(s->group, FERRY_RANK_ANY, 1, NULL);
+    (void)ferry_future_cancel(s->futures[0]);
+}
+
 /* ---- the table ---- */
 
-enum { WRITES = 1 /* dst, as futures[0] or the status says */, GROUP = 2, LATER = 4 };
+enum {
+    WRITES = 1, /* dst, as futures[0] or the status says */
+    GROUP = 2,
+    LATER = 4,
+    OPEN = 8, /* a group with any source */
+};
 
 typedef struct first_call {
     const char *name;
@@ -401,14 +422,17 @@ static const first_call all_calls[] = {
     {"group_nccl_pause, _resume", do_pause, GROUP},
     {"group_leave", do_leave, GROUP},
     {"send, recv", do_messages, WRITES | GROUP},
+    {"send, recv of any", do_open_messages, WRITES | GROUP | OPEN},
+    {"message_probe", do_probe, GROUP | OPEN},
 };
 enum { CALLS = sizeof all_calls / sizeof all_calls[0] };
 
 /* ---- a run ---- */
 
-static void join(stage *s)
+static void join(stage *s, bool is_open)
 {
     ferry_group_options options = test_group_options(1, 0);
+    options.any_source_max = is_open ? 4 : 0;
     ferry_future *future = ferry_group_join(engine(), &options, &s->group);
     while (ferry_future_wait(future, 1000000) == FERRY_PENDING)
         continue;
@@ -446,7 +470,7 @@ static void stage_open(stage *s, ferry_loop_mode loop, unsigned flags)
     wait_posted(1);
     play("expect failed DEPENDENCY");
     if ((flags & GROUP) != 0)
-        join(s);
+        join(s, (flags & OPEN) != 0);
     if ((flags & LATER) != 0)
         start_later(s);
     s->status = FERRY_PENDING;

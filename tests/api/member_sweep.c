@@ -18,6 +18,7 @@ typedef enum outcome {
 
 typedef struct scenario {
     test_member member;
+    bool is_open;        /* the group has any source */
     int64_t patience_ns; /* with what may wait for something that was not to be had */
     ferry_future *futures[FUTURES_MAX];
     size_t count;
@@ -53,11 +54,17 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
         keep(s, ferry_send(group, 0, tag, span_of(source, 0, size), &options));
         keep(s, ferry_recv(group, 0, tag, span_of(sink, 0, size), &options));
     }
+    if (s->is_open) {
+        keep(s, ferry_message_probe(group, FERRY_RANK_ANY, FERRY_TAG_ANY, &options));
+        keep(s, ferry_send(group, 0, 5, span_of(source, 0, 8), &options));
+        keep(s, ferry_recv(group, FERRY_RANK_ANY, 5, span_of(sink, 0, SIZE), &options));
+    }
     ferry_op ops[2] = {
         {.kind = FERRY_OP_RECV, .dst = ferry_buffer_span(sink), .group = group, .tag = 9},
         {.kind = FERRY_OP_SEND, .src = ferry_buffer_span(source), .group = group, .tag = 9}};
     keep(s, ferry_batch(s->member.te.engine, ops, sizeof ops[0], 2, NULL, &options));
-    keep(s, ferry_recv(group, 0, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
+    ferry_rank sender = s->is_open ? FERRY_RANK_ANY : 0;
+    keep(s, ferry_recv(group, sender, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
     (void)ferry_future_cancel(s->futures[s->count - 1]);
 }
 
@@ -66,6 +73,7 @@ static bool use(scenario *s)
 {
     ferry_group_options options = test_group_options(1, 0);
     options.deadline_ns = test_in_ns(s->patience_ns);
+    options.any_source_max = s->is_open ? 4 : 0;
     keep(s, ferry_group_join(s->member.te.engine, &options, &s->member.group));
     ferry_status status = ferry_future_wait(s->futures[0], 0);
     while (status == FERRY_PENDING) {
@@ -104,6 +112,7 @@ static outcome run(ferry_loop_mode loop, uint64_t nth, bool persistent, int64_t 
     static scenario s;
     memset(&s, 0, sizeof s);
     s.patience_ns = patience_ns;
+    s.is_open = loop == FERRY_LOOP_EMBEDDED;
     test_member_open(&s.member, loop);
     failing_allocator *memory = &s.member.te.memory;
     failing_allocator_arm(memory, nth, persistent);

@@ -8,9 +8,11 @@
  * units of 16 bytes, and flags), its header, and what the data begins with if FLAG_GIVEN says so.
  */
 #include "net/peer/wire.h"
+#include "net/peer/any.h"
 #include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/joint.h"
+#include "net/peer/seek.h"
 #include "net/peer/serve.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -96,6 +98,16 @@ static void on_quiet(void *turn, fry_message *message)
     expect(++quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "quiet at the wrong time");
 }
 
+static void on_met(void *turn, fry_message *message, fry_peer *peer, uint64_t size_bytes)
+{
+    (void)turn;
+    (void)peer;
+    size_t i = (size_t)(message - messages);
+    expect(resolved[i] == 0 && !withdrawn[i], "met too late");
+    expect(message->size_bytes <= OP_BYTES, "larger than its memory");
+    expect(message->size_bytes == size_bytes || size_bytes > message->size_bytes, "another size");
+}
+
 static void on_wants_connection(void *turn, fry_peer *peer)
 {
     (void)turn;
@@ -178,7 +190,8 @@ static void on_over(void *turn, fry_slice *piece)
     (void)turn, (void)piece;
 }
 
-static const fry_peer_events events = {.resolved = on_resolved,
+static const fry_peer_events events = {.met = on_met,
+                                       .resolved = on_resolved,
                                        .quiet = on_quiet,
                                        .wants_connection = on_wants_connection,
                                        .connection_failed = on_connection_failed,
@@ -195,8 +208,35 @@ static const fry_peer_events events = {.resolved = on_resolved,
                                        .launch = on_launch,
                                        .unpaired = on_unpaired};
 
+/* With any source, if there is any: some receives leave their member or their tag open. */
+static void enter(fry_any *any, fry_peer *peer, fry_message *message, size_t i)
+{
+    if (any == NULL || message->is_send)
+        expect(fry_peer_enter(peer, message, NULL), "not entered");
+    else
+        expect(fry_seek_enter(any, i % 3 != 0 ? peer : NULL, i % 2 == 0, message, NULL) ==
+                   FRY_SEEK_ENTERED,
+               "not entered");
+}
+
+static void withdraw(fry_message *message)
+{
+    if (fry_seek_is_apart(message))
+        fry_seek_withdraw(message, NULL);
+    else
+        fry_peer_withdraw(message, NULL, NULL);
+}
+
+static void make_ready(fry_message *message)
+{
+    if (fry_seek_is_apart(message))
+        fry_seek_ready(message);
+    else
+        fry_peer_ready(message, NULL);
+}
+
 /* Receives of tags 1 and 2, sends of others: of each some are ready, or withdrawn. */
-static void open_messages(fry_peer *peer, bool joins)
+static void open_messages(fry_any *any, fry_peer *peer, bool joins)
 {
     memset(resolved, 0, sizeof(resolved));
     memset(quiet, 0, sizeof(quiet));
@@ -211,12 +251,12 @@ static void open_messages(fry_peer *peer, bool joins)
         messages[i].is_staged = messages[i].may_join = joins && i % 3 == 2;
         if (messages[i].is_staged)
             messages[i].memory = NULL;
-        expect(fry_peer_enter(peer, &messages[i], NULL), "not entered");
+        enter(any, peer, &messages[i], i);
         if (i % 6 == 5) {
             withdrawn[i] = 1;
-            fry_peer_withdraw(&messages[i], NULL, NULL);
+            withdraw(&messages[i]);
         } else if (i % 6 != 4) {
-            fry_peer_ready(&messages[i], NULL);
+            make_ready(&messages[i]);
         }
     }
 }
@@ -297,14 +337,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fry_memory memory;
     fry_memory_init(&memory, NULL);
     const fry_log log = {.max_level = FERRY_LOG_ERROR};
-    /* By the last byte: with messages in pieces and lots, as the leader or as the follower. */
-    unsigned how = size > 0 ? data[size - 1] % 4 : 0;
-    bool joins = how >= 2;
+    /* By the last byte: with messages in pieces and lots, as the leader or as the follower; or with
+     * any source. */
+    unsigned how = size > 0 ? data[size - 1] % 5 : 0;
+    bool joins = how == 2 || how == 3;
+    fry_any *any = how == 4 ? fry_any_open(&memory, &events, OPS) : NULL;
     fry_peer_options options = {.memory = &memory,
                                 .log = &log,
                                 .rank = 1,
                                 .own_rank = how == 3 ? 2 : 0,
                                 .unexpected_max = OPS,
+                                .any = any,
                                 .events = &events};
     fry_connection_session session = {.window_messages = 4,
                                       .window_bytes = 2048,
@@ -318,7 +361,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fry_channel channel = {.ops = &nobody, .eager_bytes_max = 32};
     tokens_open = 0;
     fry_peer_attach(peer, connection, &channel, NULL);
-    open_messages(peer, joins);
+    open_messages(any, peer, joins);
     while (size >= 3) {
         size_t header_bytes = data[0];
         size_t data_bytes = (size_t)data[1] * 16;
@@ -340,10 +383,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const fry_fault fault = {.status = FERRY_E_DEAD};
     (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL, NULL);
+    if (any != NULL)
+        fry_any_fail(any, FRY_ANY_OF_ALL, -1, FERRY_E_DEAD, &fault, NULL);
     fry_peer_destroyed(peer, connection, NULL);
     for (size_t i = 0; i < OPS; i++)
         expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1 && held[i] == 0, "not over");
     fry_peer_connection_close(connection);
     fry_peer_close(peer);
+    fry_any_close(any);
     return 0;
 }

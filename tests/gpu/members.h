@@ -23,6 +23,7 @@ typedef struct member {
 
 static uint64_t random_state = 1;
 static uint32_t window_messages; /* of the members that are opened next */
+static uint32_t any_source_max;  /* of the next to join: 0: no receives of any member */
 static ferry_loop_mode loop_mode;
 
 static inline uint64_t next_random(void)
@@ -84,6 +85,7 @@ static inline void join_all(member *members, int count)
         group.lease_ns = 100000000000; /* nobody is dead for want of a core */
         group.window_messages = window_messages;
         group.unexpected_max = UNEXPECTED_FEW;
+        group.any_source_max = any_source_max;
         joins[i] = ferry_group_join(engine_of(&members[i]), &group, &members[i].group);
     }
     for (int i = count; i-- > 0;)

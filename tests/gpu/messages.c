@@ -3,6 +3,7 @@
  * Messages from and into GPU memory, between two members of one process and of a member to itself.
  *
  * - mixes: every mix of ends, in either order, of sizes around a chunk's; every byte is looked at.
+ * - open: receives of any member, larger than their messages; and all mixes in such a group.
  * - embedded: to itself, where the waiting thread is the loop.
  * - crowd: more messages at once than chunks, both ways at once, with one chunk for each way.
  * - steady: messages take no memory from the system.
@@ -89,6 +90,59 @@ static void test_mixes(void)
     for (uint32_t to = 0; to < MEMBERS; to++)
         exchange(members, to, 1 + PLACES * 2, SIZE_MOST);
     close_members(members);
+}
+
+/* ---- open ---- */
+
+/* A receive of any member, larger than its message: what is behind that stays. */
+static void exchange_open(member members[MEMBERS], size_t from_place, size_t to_place,
+                          size_t size_bytes, bool sends_first)
+{
+    static uint64_t seed = 1000;
+    member *sender = &members[0], *receiver = &members[1];
+    ferry_message_info info = FERRY_MESSAGE_INFO_INIT;
+    bool is_right = true;
+    seed++;
+    OWN_BUFFER *from = gpu_buffer(place_of(sender, from_place), size_bytes, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *into =
+        gpu_buffer(place_of(receiver, to_place), size_bytes + 4096, FERRY_MEMORY_DEFAULT);
+    write_to(sender, ferry_buffer_span(from), seed);
+    write_to(receiver, (ferry_span){into, size_bytes, 4096}, 99);
+    ferry_future *receive = NULL, *send = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (sends_first == (i == 0))
+            send = ferry_send(sender->group, 1, 3, ferry_buffer_span(from), NULL);
+        else
+            receive = ferry_recv(receiver->group, FERRY_RANK_ANY, FERRY_TAG_ANY,
+                                 ferry_buffer_span(into), NULL);
+    }
+    CHECK_STATUS(gpu_end(send), FERRY_OK);
+    CHECK_STATUS(gpu_end(ferry_future_retain(receive)), FERRY_OK);
+    CHECK_STATUS(ferry_message_describe(receive, &info), FERRY_OK);
+    CHECK(info.rank == 0 && info.tag == 3 && info.size_bytes == size_bytes);
+    ferry_future_release(receive);
+    CHECK_STATUS(read_from(receiver, (ferry_span){into, 0, size_bytes}, seed, &is_right), FERRY_OK);
+    CHECK(is_right);
+    CHECK_STATUS(read_from(receiver, (ferry_span){into, size_bytes, 4096}, 99, &is_right),
+                 FERRY_OK);
+    CHECK(is_right);
+}
+
+static void test_open(void)
+{
+    static const size_t sizes[] = {1, 4095, 64 * KIB, MIB, 3 * MIB + 17};
+    member members[MEMBERS];
+    gpu_watch("receiving from any member", 100);
+    any_source_max = 4;
+    open_members(members, 0);
+    for (size_t places = 0; places < 2 * PLACES * PLACES; places++) {
+        exchange(members, 1, places, places % 3 == 0 ? 0 : 5000);
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            exchange_open(members, places % PLACES, places / PLACES % PLACES, sizes[i],
+                          places / PLACES / PLACES != 0);
+    }
+    close_members(members);
+    any_source_max = 0;
 }
 
 /* ---- embedded ---- */
@@ -639,11 +693,11 @@ int main(int argc, char **argv)
         return 0;
     }
     static const named_test tests[] = {
-        {"mixes", test_mixes},       {"embedded", test_embedded}, {"crowd", test_crowd},
-        {"steady", test_steady},     {"waiting", test_waiting},   {"bare", test_bare},
-        {"behind", test_behind},     {"storm", test_storm},       {"shown", test_shown},
-        {"starved", test_starved},   {"shutdown", test_shutdown}, {"refused", test_refused},
-        {"dried_up", test_dried_up}, {"lost", test_lost}};
+        {"mixes", test_mixes},     {"open", test_open},         {"embedded", test_embedded},
+        {"crowd", test_crowd},     {"steady", test_steady},     {"waiting", test_waiting},
+        {"bare", test_bare},       {"behind", test_behind},     {"storm", test_storm},
+        {"shown", test_shown},     {"starved", test_starved},   {"shutdown", test_shutdown},
+        {"refused", test_refused}, {"dried_up", test_dried_up}, {"lost", test_lost}};
     run_named(argc, argv, tests, sizeof tests / sizeof tests[0]);
     return 0;
 }

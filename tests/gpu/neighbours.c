@@ -15,6 +15,7 @@
  * - refused: the driver opens nothing: the messages come in pieces.
  * - stopped: the sender is, when all was read; killed: either end is, while the bytes are read.
  * - storm: cancels and deadlines at random.
+ * - open: receives of any member, larger than their messages.
  */
 #include "tests/gpu/two.h"
 
@@ -469,6 +470,27 @@ static void test_storm(scene *self)
         storm_once(self, round);
 }
 
+/* The first sends, the second takes from any member, into more than is sent. */
+static void test_open(scene *self)
+{
+    for (uint64_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        OWN_BUFFER *buffer = gpu_buffer(self->own.at.gpus[0], sizes[i] + 4096 * (size_t)self->rank,
+                                        FERRY_MEMORY_PLAIN);
+        bool is_right = false;
+        if (self->rank == 0) {
+            send_one(self, buffer, 70 + i, i);
+            continue;
+        }
+        write_to(&self->own, ferry_buffer_span(buffer), 5);
+        CHECK_STATUS(gpu_end(ferry_recv(self->own.group, FERRY_RANK_ANY, i,
+                                        ferry_buffer_span(buffer), NULL)),
+                     FERRY_OK);
+        CHECK_STATUS(read_from(&self->own, (ferry_span){buffer, 0, sizes[i]}, 70 + i, &is_right),
+                     FERRY_OK);
+        CHECK(is_right);
+    }
+}
+
 /* ---- main ---- */
 
 static const two_test tests[] = {{"sizes", test_sizes, false},
@@ -481,6 +503,7 @@ static const two_test tests[] = {{"sizes", test_sizes, false},
                                  {"cut", test_cut, false},
                                  {"stopped", test_stopped, false},
                                  {"storm", test_storm, false},
+                                 {"open", test_open, false},
                                  {"overtaken", test_overtaken, true},
                                  {"killed_reader", test_killed_reader, true},
                                  {"killed_sender", test_killed_sender, true}};
@@ -490,6 +513,7 @@ static void run(const two_test *test, bool is_other)
     gpu_watch(test->name, 100);
     test_name = test->name;
     lease_ns = test->ends ? 3000000000 : 100000000000;
+    any_source_max = test->fn == test_open ? 4 : 0;
     gpu_way = !is_other && test->fn == test_staged ? FERRY_GPU_WAY_STAGING : FERRY_GPU_WAY_ANY;
     if (!is_other)
         temporary_folder_make(folder);

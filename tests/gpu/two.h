@@ -63,6 +63,7 @@ static inline void join(scene *self)
     group.lease_ns = lease_ns;
     group.unexpected_max = UNEXPECTED_FEW;
     group.gpu_way = gpu_way;
+    group.any_source_max = any_source_max;
     CHECK_STATUS(gpu_end(ferry_group_join(engine_of(&self->own), &group, &self->own.group)),
                  FERRY_OK);
 }

@@ -44,6 +44,7 @@ static bool join_group(call_scene *self)
     options.size = 1;
     options.unexpected_max = UNEXPECTED_FEW;
     options.lease_ns = 100000000000; /* nobody is dead for want of a core */
+    options.any_source_max = self->loop == FERRY_LOOP_EMBEDDED ? 8 : 0;
     ferry_future *joined = ferry_group_join(self->engine, &options, &self->group);
     ferry_status status = ferry_future_wait(joined, -1);
     ferry_future_release(joined);

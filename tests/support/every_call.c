@@ -388,6 +388,22 @@ static void call_barrier(caller *self)
     drop(ferry_barrier(self->scene->group, "here", &options));
 }
 
+/* Scenes whose loop is embedded have any source (join_group); in others both are refused. */
+static void call_message_probe(caller *self)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = soon_ns();
+    ferry_group *group = self->scene->group;
+    drop(ferry_message_probe(group, FERRY_RANK_ANY, FERRY_TAG_ANY, &options));
+    drop(ferry_recv(group, FERRY_RANK_ANY, FERRY_TAG_ANY, part_of(self, 64), &options));
+}
+
+static void call_message_describe(caller *self)
+{
+    ferry_message_info info = FERRY_MESSAGE_INFO_INIT;
+    MUST(ferry_message_describe(self->scene->done, &info) == FERRY_E_NOT_FOUND);
+}
+
 /* ---- the rest ---- */
 
 static void write_nowhere(void *arg, const char *text, size_t size_bytes)
@@ -581,6 +597,8 @@ static void call_variable_at(caller *self)
     S(group_nccl_resume, GROUP, drop(ferry_group_nccl_resume(self->scene->group)))                 \
     S(send, GROUP, drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL)))             \
     S(recv, GROUP, drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL)))            \
+    L(message_probe, GROUP)                                                                        \
+    L(message_describe, 0)                                                                         \
     L(trace_open, HEAVY | CALL_STARTS_THREADS)                                                     \
     S(trace_close, HEAVY, (void)ferry_trace_close())                                               \
     S(trace_what_name, 0, MUST(ferry_trace_what_name(FERRY_TRACE_READY) != NULL))                  \

@@ -21,6 +21,7 @@ ferry_group *api_group_join(api_world *world)
     options.job = "random";
     options.size = 1;
     options.unexpected_max = UNEXPECTED_FEW;
+    options.any_source_max = world->seed % 2 == 0 ? 1 + (uint32_t)(world->seed / 2 % 8) : 0;
     options.rank = 0;
     options.has_rank = true;
     options.lease_ns = 600 * (int64_t)1000000000;
@@ -113,6 +114,18 @@ bool api_act_group(api_actor *actor)
     }
 }
 
+/* Without any source it is refused. */
+static bool probe(api_actor *actor, ferry_group *group, ferry_rank peer, ferry_tag tag,
+                  const ferry_op_options *options)
+{
+    ferry_message_info info = FERRY_MESSAGE_INFO_INIT;
+    ferry_future *found = ferry_message_probe(group, peer, tag, options);
+    ferry_status status = ferry_message_describe(found, &info);
+    API_CHECK(status == FERRY_E_NOT_FOUND || (status == FERRY_OK && info.rank == 0));
+    API_CHECK(status != FERRY_OK || tag == FERRY_TAG_ANY || info.tag == tag);
+    return keep(actor, found);
+}
+
 bool api_act_message(api_actor *actor)
 {
     ferry_group *group = actor->world->group;
@@ -123,8 +136,12 @@ bool api_act_message(api_actor *actor)
     ferry_op_options options = api_options(actor, &room);
     if (options.deadline_ns == 0 && api_one_in(&actor->random, 2))
         options.deadline_ns = random_deadline(actor);
-    ferry_tag tag = api_below(&actor->random, 3);
-    ferry_rank peer = api_one_in(&actor->random, 12) ? 3 : 0;
+    ferry_tag tag = api_one_in(&actor->random, 6) ? FERRY_TAG_ANY : api_below(&actor->random, 3);
+    ferry_rank peer = api_one_in(&actor->random, 12)  ? 3
+                      : api_one_in(&actor->random, 4) ? FERRY_RANK_ANY
+                                                      : 0;
+    if (api_one_in(&actor->random, 4))
+        return probe(actor, group, peer, tag, &options);
     ferry_span span = {buffer, 512 * (size_t)api_below(&actor->random, 8),
                        api_one_in(&actor->random, 3) ? 512 : 8};
     return keep(actor, api_one_in(&actor->random, 2)

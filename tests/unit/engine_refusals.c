@@ -79,6 +79,7 @@ static void try_engines(void)
     expect(FRY_REFUSED_FUTURE_NULL, ferry_future_issued(NULL));
     expect(FRY_REFUSED_PROMISE_NULL, ferry_promise_future(NULL));
     expect(FRY_REFUSED_GROUP_NULL, ferry_send(NULL, 0, 0, (ferry_span){0}, NULL));
+    expect(FRY_REFUSED_GROUP_NULL, ferry_message_probe(NULL, 0, 0, NULL));
     expect(FRY_REFUSED_GROUP_NULL, ferry_group_leave(NULL));
     expect(FRY_REFUSED_DEVICE_NULL, ferry_event_record(NULL, NULL));
     ASSERT_STATUS(ferry_engine_shutdown(other.engine, -1), FERRY_OK);
@@ -390,6 +391,13 @@ static void try_joins(void)
     TRY_JOIN(JOIN_MESSAGES, unexpected_max, (1u << 24) + 1);
     TRY_JOIN(JOIN_WINDOW, window_bytes, SIZE_MAX);
     TRY_JOIN(JOIN_GPU_WAY, gpu_way, (ferry_gpu_way)(FERRY_GPU_WAY_ALL + 1));
+    TRY_JOIN(JOIN_ANY_SOURCE, any_source_max, (1u << 24) + 1);
+    for (int way = FERRY_GPU_WAY_NCCL; way <= FERRY_GPU_WAY_ALL; way++) {
+        options = group_of(1);
+        options.any_source_max = 1;
+        options.gpu_way = (ferry_gpu_way)way;
+        expect_join(FRY_REFUSED_JOIN_ANY_SOURCE_WAY, &options);
+    }
     TRY_JOIN(DEADLINE, deadline_ns, -1);
 }
 
@@ -467,6 +475,9 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     ferry_op_options plain = FERRY_OP_OPTIONS_INIT;
     expect(FRY_REFUSED_SPAN_SOURCE, ferry_recv(group, 1, 0, source, NULL));
     expect(FRY_REFUSED_SPAN_SOURCE, ferry_recv(group, 1, 0, source, &plain));
+    expect(FRY_REFUSED_ANY_SOURCE_OFF, ferry_recv(group, FERRY_RANK_ANY, 0, span, NULL));
+    expect(FRY_REFUSED_ANY_SOURCE_OFF, ferry_message_probe(group, 1, 0, NULL));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_send(group, FERRY_RANK_ANY, 0, span, NULL));
     ferry_future *sent = own(ferry_send(group, 1, 0, source, NULL));
     ASSERT_STATUS(ferry_future_poll(sent), FERRY_PENDING);
     (void)ferry_future_cancel(sent);
@@ -478,6 +489,31 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     cr_assert_str_eq(ferry_future_error(each[0])->message, text_of(FRY_REFUSED_GROUP_ENGINE));
     ferry_future_release(each[0]);
     settle(&other);
+}
+
+/* A member alone, with any source. */
+static void try_any_source(ferry_span span)
+{
+    ferry_group_options options = group_of(1);
+    options.any_source_max = 1;
+    ferry_group *group;
+    ferry_future *join = own(ferry_group_join(engine(), &options, &group));
+    expect(FRY_REFUSED_GROUP_NOT_JOINED, ferry_message_probe(group, 0, 0, NULL));
+    while (ferry_future_poll(join) == FERRY_PENDING)
+        (void)ferry_engine_progress(engine(), 0);
+    ASSERT_STATUS(ferry_future_poll(join), FERRY_OK);
+    ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
+    bad.struct_size = 1;
+    expect(FRY_REFUSED_MESSAGE_TAG_ANY, ferry_send(group, 0, FERRY_TAG_ANY, span, NULL));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_send(group, FERRY_RANK_ANY, 0, span, NULL));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_message_probe(group, 1, 0, NULL));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_recv(group, FERRY_RANK_NONE, 0, span, NULL));
+    expect(FRY_REFUSED_OPTIONS_SIZE, ferry_message_probe(group, 0, 0, &bad));
+    ferry_future *left = own(ferry_group_leave(group));
+    while (ferry_future_poll(left) == FERRY_PENDING)
+        (void)ferry_engine_progress(engine(), 0);
+    expect(FRY_REFUSED_GROUP_DEAD, ferry_message_probe(group, 0, 0, NULL));
+    ferry_group_release(group);
 }
 
 /* Two members in one process; the first is the one that is looked at. */
@@ -620,6 +656,7 @@ static void try_what_one_engine_has(void)
     try_events(&f);
     try_joins();
     try_groups(&f, the_span("a[0:8]"));
+    try_any_source(the_span("a[0:8]"));
     scene_end();
     cr_assert_null(fake_complaint(f.world), "%s", fake_complaint(f.world));
     fake_world_destroy(f.world);
@@ -637,7 +674,9 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     join_without_descriptors();
     state.seen[FRY_TAKEN] = true;                  /* is no reason */
     state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true; /* as one enters: engine_messages */
-    state.seen[FRY_REFUSED_BARRED] = true;         /* engine_refused_writes */
+    state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = true; /* likewise: api.any_source */
+    state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
+    state.seen[FRY_REFUSED_BARRED] = true; /* engine_refused_writes */
     for (int why = 0; why < FRY_REFUSALS; why++)
         cr_expect(state.seen[why], "nothing was refused since \"%s\"", text_of((fry_refusal)why));
 }
