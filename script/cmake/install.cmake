@@ -64,7 +64,8 @@ endif()
 find_program(DOXYGEN doxygen)
 find_program(HELP2MAN help2man)
 mark_as_advanced(DOXYGEN HELP2MAN)
-if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE)
+if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE
+    AND NOT CMAKE_CROSSCOMPILING)
     set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)
     file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*)
     add_custom_command(OUTPUT ${manual}/man3/ferry.3
