@@ -7,6 +7,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import threading
 import warnings
 import weakref
 from types import TracebackType
@@ -30,6 +31,7 @@ from . import _core
 from ._core import Completions, Future, Promise
 from ._group import Joining
 from ._types import After, Spans
+from .errors import DeadlineError
 
 T = TypeVar("T")
 Loop = asyncio.AbstractEventLoop
@@ -161,6 +163,7 @@ class Engine(_core.Engine):
         self._attached: Dict[Loop, Completions] = {}
         self._calls: Set[_Call[Any]] = set()
         self._closed = False
+        self._shutting_down = threading.Lock()
         _engines.add(self)
 
     @property
@@ -249,16 +252,24 @@ class Engine(_core.Engine):
         """
         loop = asyncio.get_running_loop()
         self._drop_calls(only_ended=True)
-        await loop.run_in_executor(None, self._shutdown, timeout)
-        self._closed = True
+        await loop.run_in_executor(None, self._shutdown_in_turn, timeout)
         self._detach_all(loop)
 
     def shutdown(self, timeout: Optional[float] = None) -> None:
         """close() for programs without an event loop: blocks."""
         self._drop_calls(only_ended=True)
-        self._shutdown(timeout)
-        self._closed = True
+        self._shutdown_in_turn(timeout)
         self._detach_all(None)
+
+    def _shutdown_in_turn(self, timeout: Optional[float]) -> None:
+        """ferry refuses a second shutdown at the same time: after a close() that was cancelled."""
+        if not self._shutting_down.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            raise DeadlineError("the engine is being shut down by another thread")
+        try:
+            self._shutdown(timeout)
+            self._closed = True
+        finally:
+            self._shutting_down.release()
 
     async def __aenter__(self) -> "Engine":
         self._attach(asyncio.get_running_loop())
@@ -293,8 +304,7 @@ class Engine(_core.Engine):
         """Ends an engine that nobody closed, as far as that goes in a few seconds."""
         self._drop_calls(only_ended=False)
         try:
-            self._shutdown(_EXIT_TIMEOUT)
-            self._closed = True
+            self._shutdown_in_turn(_EXIT_TIMEOUT)
         except Exception:  # ferry has logged what is not quiet, or this is a fork's child
             pass
 

@@ -112,16 +112,9 @@ PyObject *buffer_wrap(engine_object *engine, PyObject *exporter, PyObject *reado
     }
     if (!holder)
         return NULL;
-    ferry_device *device = ferry_device_find(engine->engine, device_name ? device_name : name);
+    ferry_device *device = engine_device(engine, device_name ? device_name : name);
     if (!device) {
         holder_release(holder);
-        PyObject *text = PyUnicode_FromFormat("the engine has no device %s; open_device() opens it",
-                                              device_name ? device_name : name);
-        PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-        if (bytes)
-            raise_status(FERRY_E_NOT_FOUND, PyBytes_AsString(bytes));
-        Py_XDECREF(text);
-        Py_XDECREF(bytes);
         return NULL;
     }
     PyObject *made = buffer_of_holder(engine, holder, device);

@@ -109,6 +109,9 @@ PyObject *buffer_dlpack_device(buffer_object *self, PyObject *ignored);
  */
 struct holder *dlpack_take(PyObject *exporter, bool is_cuda, bool *is_cuda_p, int *index_p);
 
+/* engine.c: a device by its name; NULL with an exception. */
+ferry_device *engine_device(const engine_object *self, const char *name);
+
 /* Methods of the Engine: copies.c, call.c, group.c. */
 PyObject *engine_copy(engine_object *self, PyObject *const *arguments, Py_ssize_t count,
                       PyObject *names);

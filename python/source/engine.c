@@ -171,12 +171,20 @@ static PyObject *engine_any(engine_object *self, PyObject *futures)
     return combine(self, futures, ferry_future_any);
 }
 
-static ferry_device *find_device(engine_object *self, const char *name)
+ferry_device *engine_device(const engine_object *self, const char *name)
 {
     ferry_device *device = ferry_device_find(self->engine, name);
-    if (!device)
-        raise_status(FERRY_E_NOT_FOUND, "the engine has no such device; open_device() opens GPUs");
-    return device;
+    if (device)
+        return device;
+    if (ferry_device_count(self->engine) == 0) { /* an engine has one at least */
+        raise_status(FERRY_E_FORKED, NULL);
+        return NULL;
+    }
+    char message[200];
+    PyOS_snprintf(message, sizeof message,
+                  "the engine has no device \"%.100s\"; open_device() opens GPUs", name);
+    raise_status(FERRY_E_NOT_FOUND, message);
+    return NULL;
 }
 
 static PyObject *engine_allocate(engine_object *self, PyObject *arguments, PyObject *names)
@@ -199,7 +207,7 @@ static PyObject *engine_allocate(engine_object *self, PyObject *arguments, PyObj
         PyErr_SetString(PyExc_ValueError, "kind is \"default\", \"pinned\" or \"plain\"");
         return NULL;
     }
-    ferry_device *device = find_device(self, name);
+    ferry_device *device = engine_device(self, name);
     return device ? buffer_make(self, &options, device) : NULL;
 }
 
@@ -250,7 +258,7 @@ static PyObject *engine_record_event(engine_object *self, PyObject *arguments)
     unsigned long long stream = 0;
     if (!PyArg_ParseTuple(arguments, "s|K:record_event", &name, &stream))
         return NULL;
-    ferry_device *device = find_device(self, name);
+    ferry_device *device = engine_device(self, name);
     if (!device)
         return NULL;
     return future_wrap(self, ferry_event_record(device, (void *)(uintptr_t)stream), NULL);

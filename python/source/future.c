@@ -176,18 +176,13 @@ static PyObject *future_issued(future_object *self, PyObject *ignored)
 
 static PyObject *future_stream_wait(future_object *self, PyObject *arguments)
 {
-    PyObject *name;
-    unsigned long long stream;
-    if (!PyArg_ParseTuple(arguments, "UK:stream_wait", &name, &stream))
+    const char *name;
+    unsigned long long stream = 0;
+    if (!PyArg_ParseTuple(arguments, "s|K:stream_wait", &name, &stream))
         return NULL;
-    const char *text;
-    PyObject *bytes = text_bytes(name, "device", &text);
-    if (!bytes)
-        return NULL;
-    ferry_device *device = ferry_device_find(self->engine->engine, text);
-    Py_DECREF(bytes);
+    ferry_device *device = engine_device(self->engine, name);
     if (!device)
-        return raise_status(FERRY_E_NOT_FOUND, "the engine has no such device");
+        return NULL;
     ferry_status status = ferry_future_stream_wait(self->future, device, (void *)(uintptr_t)stream);
     if (status != FERRY_OK)
         return raise_status(status, NULL);

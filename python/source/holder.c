@@ -56,10 +56,14 @@ static void holder_let_go(struct holder *holder)
     if (holder->is_let_go)
         return;
     holder->is_let_go = true;
+    /* It may be because of an exception, which what runs here must not see. */
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
     if (holder->drop)
         holder->drop(holder->drop_arg);
     else if (holder->view.obj)
         PyBuffer_Release(&holder->view);
+    PyErr_Restore(type, value, trace);
 }
 
 void holder_release(struct holder *holder)
