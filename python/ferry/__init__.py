@@ -14,7 +14,8 @@ b'forty-two'
 
 from ._core import Buffer, Future, Promise, Span
 from ._engine import Engine, _close_all, _wait
-from ._group import Group, Member, Value
+from ._group import Group, Member, MemberState, Value
+from ._scope import Scope
 from .errors import (
     AgainError,
     BrokenPromiseError,
@@ -73,12 +74,14 @@ __all__ = [
     "InvalidError",
     "LengthError",
     "Member",
+    "MemberState",
     "NoMemoryError",
     "NotFoundError",
     "NotIssuedError",
     "PeerError",
     "PendingError",
     "Promise",
+    "Scope",
     "ShutdownError",
     "Span",
     "StoreError",

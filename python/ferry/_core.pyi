@@ -97,6 +97,19 @@ class Span:
     def view(self) -> memoryview: ...
     def define(self, future: Optional[Future[Any]] = None) -> None: ...
 
+class Scope:
+    def __new__(
+        cls,
+        engine: Engine,
+        timeout: Optional[float] = None,
+        bytes_per_second: int = 0,
+        burst_bytes: int = 0,
+    ) -> Any: ...
+    @property
+    def engine(self) -> _Engine: ...
+    def close(self) -> Future[None]: ...
+    def cancel(self) -> Future[None]: ...
+
 class Completions:
     def __init__(self, engine: Engine) -> None: ...
     @property
@@ -126,6 +139,7 @@ class Engine:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def copy_rows(
         self,
@@ -144,6 +158,7 @@ class Engine:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def copy_pairs(
         self,
@@ -156,6 +171,7 @@ class Engine:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def copy_blocks(
         self,
@@ -172,6 +188,7 @@ class Engine:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def nop(
         self,
@@ -184,6 +201,7 @@ class Engine:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def _call(self, completions: Completions, target: Any, /, **options: Any) -> Future[Any]: ...
     def _join(self, **options: Any) -> Tuple[Group, Future[None]]: ...
@@ -228,6 +246,7 @@ class Group:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def recv(
         self,
@@ -244,6 +263,7 @@ class Group:
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[Scope] = None,
     ) -> Future[None]: ...
     def give_notice(self) -> Future[None]: ...
     def _leave(self) -> Future[None]: ...

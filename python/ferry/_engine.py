@@ -30,6 +30,7 @@ from typing import (
 from . import _core
 from ._core import Completions, Future, Promise
 from ._group import Joining
+from ._scope import Scope
 from ._types import After, Spans
 from .errors import DeadlineError
 
@@ -184,6 +185,7 @@ class Engine(_core.Engine):
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[_core.Scope] = None,
     ) -> "Future[T]":
         ...
 
@@ -200,6 +202,7 @@ class Engine(_core.Engine):
         label: Optional[str] = None,
         priority: int = 0,
         user_data: int = 0,
+        scope: Optional[_core.Scope] = None,
     ) -> "Future[T]":
         ...
 
@@ -244,6 +247,22 @@ class Engine(_core.Engine):
         and linger (seconds), network and the other fields of ferry_group_options.
         """
         return Joining(self, dict(options, store=store, job=job))
+
+    def scope(
+        self,
+        *,
+        timeout: Optional[float] = None,
+        bytes_per_second: int = 0,
+        burst_bytes: int = 0,
+    ) -> Scope:
+        """A Scope: `async with engine.scope(timeout=...) as scope:`, operations with `scope=scope`.
+
+        `timeout` is for all operations that join, in seconds from now. At most `bytes_per_second`
+        of copies and messages of the scope begin in a second, `burst_bytes` of them at once.
+        """
+        return Scope(
+            self, timeout=timeout, bytes_per_second=bytes_per_second, burst_bytes=burst_bytes
+        )
 
     async def close(self, timeout: Optional[float] = None) -> None:
         """Fails what is under way, waits until all is quiet, and ends the engine's threads.

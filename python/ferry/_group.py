@@ -113,6 +113,7 @@ class Group:
             label: Optional[str] = None,
             priority: int = 0,
             user_data: int = 0,
+            scope: Optional[_core.Scope] = None,
         ) -> "Future[None]":
             """Sends a span to a member, when its contents are there."""
 
@@ -131,6 +132,7 @@ class Group:
             label: Optional[str] = None,
             priority: int = 0,
             user_data: int = 0,
+            scope: Optional[_core.Scope] = None,
         ) -> "Future[None]":
             """Receives a message into a span of its size. Readers of the span wait for it."""
 

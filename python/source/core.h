@@ -49,8 +49,13 @@ typedef struct span_object {
     size_t size_bytes;
 } span_object;
 
+typedef struct scope_object {
+    PyObject_HEAD ferry_scope *scope;
+    engine_object *engine;
+} scope_object;
+
 extern PyTypeObject *engine_type, *future_type, *buffer_type, *span_type, *promise_type,
-    *completions_type, *group_type;
+    *completions_type, *group_type, *scope_type;
 
 int engine_add_type(PyObject *module);
 int future_add_type(PyObject *module);
@@ -59,6 +64,7 @@ int buffer_add_type(PyObject *module);
 int span_add_type(PyObject *module);
 int completions_add_type(PyObject *module);
 int group_add_type(PyObject *module);
+int scope_add_type(PyObject *module);
 
 /* Makes a type of a spec, adds it to the module and keeps it in *type_p. */
 int core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_p);

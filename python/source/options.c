@@ -99,6 +99,19 @@ static bool read_timeout(struct operation_options *made, const engine_object *en
     return value == Py_None || number_deadline_ns(engine, value, &made->options.deadline_ns);
 }
 
+/* The caller has the Scope among its arguments while the operation is submitted. */
+static bool read_scope(struct operation_options *made, PyObject *value)
+{
+    if (value == Py_None)
+        return true;
+    if (!PyObject_TypeCheck(value, scope_type)) {
+        PyErr_Format(PyExc_TypeError, "scope is to be a Scope, not %R", (PyObject *)Py_TYPE(value));
+        return false;
+    }
+    made->options.scope = ((scope_object *)value)->scope;
+    return true;
+}
+
 static bool read_keyword(struct operation_options *made, const char *function,
                          const engine_object *engine, PyObject *name, PyObject *value,
                          struct own_keyword *own)
@@ -120,6 +133,8 @@ static bool read_keyword(struct operation_options *made, const char *function,
         return read_priority(made, value);
     if (IS("user_data"))
         return number_u64(value, "user_data", &made->options.user_data);
+    if (IS("scope"))
+        return read_scope(made, value);
     for (; own && own->name; own++)
         if (IS(own->name)) {
             own->value = value;
