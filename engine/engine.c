@@ -34,6 +34,7 @@
 #include "engine/graph/node.h"
 #include "engine/graph/refused_mark.h"
 #include "engine/graph/room.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/segment.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/writable.h"
@@ -97,6 +98,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->edges);
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->notes);
+    fry_pool_close(&engine->scopes);
     fry_intern_close(&engine->labels, &engine->memory);
     fry_completions_free(engine);
     fry_pool_close(&engine->segments);
@@ -248,6 +250,7 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->joins, memory, sizeof(fry_node),
                   options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
     fry_pool_open(&engine->notes, memory, sizeof(fry_note), options->max_nodes);
+    fry_pool_open(&engine->scopes, memory, sizeof(ferry_scope), options->max_nodes);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
@@ -262,9 +265,9 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
  */
 static ferry_status fill_pools(ferry_engine *engine)
 {
-    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,    &engine->uses,
-                               &engine->notes,   &engine->segments, &engine->readers,
-                               &engine->reserve, &engine->writables};
+    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,     &engine->uses,
+                               &engine->notes,   &engine->segments,  &engine->readers,
+                               &engine->reserve, &engine->writables, &engine->scopes};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < sizeof pools / sizeof *pools; i++) {
         if (fry_pool_is_exact(pools[i]))

@@ -29,6 +29,7 @@
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/graph/park.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/stuck.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
@@ -262,6 +263,8 @@ static void retire(fry_turn *turn, fry_node *node)
 static void become_quiet(fry_turn *turn, fry_node *node)
 {
     set_state(turn, node, FRY_NODE_QUIET);
+    if (fry_node_has_note(node))
+        fry_scope_member_quiet(node);
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_quiet(turn, node);
     if (node->successors != NULL)
@@ -280,9 +283,10 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0) && !fry_node_is_join(node) &&
-        node->has_note)
+    if (fry_node_has_note(node)) {
         fry_completion_record(turn, node);
+        fry_scope_member_resolved(turn, node);
+    }
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_ended(turn, node, is_under_way);
 }
@@ -439,6 +443,8 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
     node->future.status = FERRY_OK;
     resolve(turn, node, false);
     set_state(turn, node, FRY_NODE_QUIET);
+    if (fry_node_has_note(node))
+        fry_scope_member_quiet(node);
     fire_everything(turn, node);
     retire(turn, node);
 }
@@ -547,7 +553,8 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
     } else if (node->state <= FRY_NODE_READY && fry_node_holding(node) == 0 &&
                (node->flags & FRY_NODE_FAILING) == 0) {
         fry_store_relaxed(&node->state, FRY_NODE_READY);
-        if (fry_likely(!is_late(turn, node)))
+        if (fry_likely(!is_late(turn, node)) &&
+            !(fry_node_has_note(node) && fry_scope_holds_back(turn, node)))
             start(turn, node);
     } else if (node->state == FRY_NODE_RESOLVED && fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
         if (!fry_node_awaits_others(fry_kind(turn->engine, node), node))

@@ -192,6 +192,7 @@ static void open_world(void)
                   FERRY_OK);
     API_CHECK(ferry_queue_create(world.engine, 4 + api_below(&world.random, 200), &world.queue,
                                  &world.queue_fd) == FERRY_OK);
+    api_scopes_open(&world);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = no_record};
     if (world.has_hooks)
         API_CHECK(ferry_engine_trace(world.engine, &hooks) == FERRY_OK);
@@ -304,6 +305,7 @@ static void release_handles(void)
         ferry_buffer_release(world.shared[i]);
     (void)api_take_all(&world);
     ferry_queue_release(world.queue);
+    api_scopes_release(&world);
     ferry_group_release(world.group);
 }
 
