@@ -22,7 +22,7 @@ def blocks_of(path, shown_path):
         if line == "}" and lines:
             blocks.append(Block(shown_path, lines + [line]))
             lines = []
-        elif re.match(r"[a-z].*[^;]$", line) and not line.startswith(("typedef", "struct", "enum")):
+        elif re.match(r"[A-Za-z].*[^;:]$", line) and not line.startswith(("typedef", "struct", "enum")):
             lines = lines + [line] if lines and not lines[-1].endswith((";", "}")) else [line]
         elif line.startswith("#") or line == "" and (not lines or "{" not in "".join(lines)):
             lines = []
@@ -32,11 +32,15 @@ def blocks_of(path, shown_path):
 
 
 class Examples:
+    """Of recipes first, then of examples; of tests only what none of these calls."""
+
     def __init__(self, root):
-        root = Path(root)
-        paths = sorted((root / "examples" / "cookbook").glob("*.c"))
-        paths += sorted((root / "examples").glob("*.c"))
-        self.blocks = [b for path in paths for b in blocks_of(path, str(path.relative_to(root)))]
+        self.blocks = []
+        for rank, folder in enumerate(("examples/cookbook", "examples", "tests/api")):
+            for path in sorted((Path(root) / folder).glob("*.c")):
+                for block in blocks_of(path, f"{folder}/{path.name}"):
+                    block.rank = rank
+                    self.blocks.append(block)
 
     def find(self, name):
         """(path, lines) of the shortest call in context, or None."""
@@ -52,8 +56,9 @@ class Examples:
                 lines = (["..."] if begin else []) + lines[begin:end] + (
                     ["..."] if end < len(lines) else [])
             is_part = lines is not block.lines
-            found.append((is_part, "/cookbook/" not in block.path, len(lines), block.path, lines))
+            is_test = block.rank == 2
+            found.append((is_test, is_part, block.rank, len(lines), block.path, lines))
         if not found:
             return None
-        *rank, path, lines = min(found, key=lambda one: one[:4])
+        *rank, path, lines = min(found, key=lambda one: one[:5])
         return path, lines
