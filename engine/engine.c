@@ -34,7 +34,9 @@
 #include "engine/graph/node.h"
 #include "engine/graph/refused_mark.h"
 #include "engine/graph/room.h"
+#include "engine/graph/scope_node.h"
 #include "engine/graph/segment.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/writable.h"
 #include "engine/ground/context.h"
@@ -97,6 +99,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->edges);
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->notes);
+    fry_pool_close(&engine->scopes);
     fry_intern_close(&engine->labels, &engine->memory);
     fry_completions_free(engine);
     fry_pool_close(&engine->segments);
@@ -116,6 +119,7 @@ static void engine_free(ferry_engine *engine)
     fry_poller_close(&engine->poller);
     fry_nvtx_destroy(&memory, engine->nvtx);
     fry_watchdog_close(engine);
+    fry_tally_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
     (void)pthread_mutex_destroy(&engine->opening);
     (void)pthread_mutex_destroy(&engine->room_lock);
@@ -209,8 +213,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "a clock needs its function";
     if (!fry_executor_is_whole(options->executor))
         return "struct_size of the executor is invalid, or its post is NULL";
-    if (options->reserved != 0)
-        return "reserved must be zero";
+    if (options->stats > 1)
+        return "stats is 0 or 1";
     return NULL;
 }
 
@@ -248,6 +252,8 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->joins, memory, sizeof(fry_node),
                   options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
     fry_pool_open(&engine->notes, memory, sizeof(fry_note), options->max_nodes);
+    fry_pool_open(&engine->scopes, memory, fry_scope_bytes(options->stats != 0),
+                  options->max_nodes);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
@@ -262,9 +268,9 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
  */
 static ferry_status fill_pools(ferry_engine *engine)
 {
-    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,    &engine->uses,
-                               &engine->notes,   &engine->segments, &engine->readers,
-                               &engine->reserve, &engine->writables};
+    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,     &engine->uses,
+                               &engine->notes,   &engine->segments,  &engine->readers,
+                               &engine->reserve, &engine->writables, &engine->scopes};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < sizeof pools / sizeof *pools; i++) {
         if (fry_pool_is_exact(pools[i]))
@@ -377,6 +383,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         goto err_engine;
     why = "no memory for the reserved nodes";
     status = fill_pools(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "no memory for the figures";
+    status = fry_tally_open(engine);
     if (status != FERRY_OK)
         goto err_engine;
     why = "no memory for tasks";

@@ -18,6 +18,7 @@
 #include "engine/graph/join.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/node.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/segment.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
@@ -93,6 +94,8 @@ static void view_of(const ferry_engine *engine, const fry_node *node, fry_kind_v
     };
     if (kind->describe != NULL)
         kind->describe(engine, node, view);
+    if (fry_node_waits_for_rate(node))
+        view->reason = FRY_DUMP_RATE;
 }
 
 static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,

@@ -68,12 +68,14 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   ferry_future_all, "operations"
  *      "waits_for"  "operations" (see "waits"), "stream" (for room in it), "device" (to fire),
  *                   "member" (the other end of a message), "loop", "executor" (to run the task),
- *                   "function" (to return), "outside" (for the promise to be resolved)
+ *                   "function" (to return), "outside" (for the promise to be resolved), "rate"
+ *                   (its scope's limit)
  *      "waits"      operations that it waits for, at most 8: "op"; "nature": "after", "read",
  *                   "order", "any", "issued", "quiet", for a drain "before" (the oldest operation
  *                   before it); "where": "host", or "device" if its stream waits
  *      "more"       number of further operations that it waits for; for a batch all of its own,
- *                   each of which names the batch
+ *                   each of which names the batch; for a scope that is closed those that are not
+ *                   quiet
  *      "batch"      the batch that counts it
  *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it fails when the graph is next worked on),

@@ -102,7 +102,8 @@ typedef struct ferry_engine_options {
                                   thread, rounded up to a power of two; the newest are logged when a
                                   deadline or a device fails an operation; default 0 (off), at most
                                   2^20 */
-    uint32_t reserved;         /* zero */
+    uint32_t stats;            /* 1: the engine and its scopes count what they do
+                                  (ferry_stats_read); default 0 */
     struct ev_loop *ev_loop;  /* FERRY_LOOP_ATTACHED: the libev loop, which must not be running yet;
                                  borrowed until the shutdown has succeeded: docs/threading.md */
     ferry_executor *executor; /* runs functions and callbacks that name no executor; borrowed until
