@@ -63,11 +63,13 @@ endif()
 # The manual, where the programs that make it are.
 find_program(DOXYGEN doxygen)
 find_program(HELP2MAN help2man)
-mark_as_advanced(DOXYGEN HELP2MAN)
-if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE
+find_program(PYTHON3 python3)
+mark_as_advanced(DOXYGEN HELP2MAN PYTHON3)
+if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND PYTHON3 AND NOT FERRY_SANITIZE
     AND NOT CMAKE_CROSSCOMPILING)
     set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)
-    file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*)
+    file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*
+        examples/*.c examples/cookbook/*.c)
     add_custom_command(OUTPUT ${manual}/man3/ferry.3
         COMMAND ${PROJECT_SOURCE_DIR}/script/man/build
             ${manual} $<TARGET_FILE:ferry_tool> ${PROJECT_VERSION}
@@ -79,5 +81,5 @@ if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE
             COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/manual ${manual} ${PROJECT_SOURCE_DIR})
     endif()
 else()
-    message(STATUS "the manual is not made: it takes doxygen and help2man")
+    message(STATUS "the manual is not made: it takes doxygen, help2man and python3")
 endif()
