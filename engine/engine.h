@@ -75,6 +75,7 @@ struct ferry_engine {
     ferry_executor *executor; /* for code that names none; NULL: the loop, or released */
     int64_t watchdog_ns;
     char *watchdog_path; /* NULL: the watchdog logs */
+    struct fry_stats_socket *stats_socket; /* NULL: none. Once there is one: with `ending` */
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));

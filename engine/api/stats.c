@@ -8,20 +8,6 @@
 
 #include <ferry/stats.h>
 
-const char *ferry_way_name(ferry_way way)
-{
-    switch (way) {
-#define NAME_CASE(name, value, text)                                                               \
-    case name:                                                                                     \
-        return text;
-        FERRY_WAY_MAP(NAME_CASE)
-#undef NAME_CASE
-    case FERRY_WAYS:
-        break;
-    }
-    return "?";
-}
-
 ferry_status ferry_stats_read(ferry_engine *engine, const ferry_scope *scope, ferry_stats *stats)
 {
     if (stats == NULL || (engine == NULL && scope == NULL) ||

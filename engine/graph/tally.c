@@ -141,3 +141,17 @@ void fry_tally_read(const fry_tally *tally, ferry_stats *stats)
     stats->latency_sum_ns = fry_load_relaxed(&tally->latency_sum_ns);
     read_all(stats->latency_counts, tally->latency, FERRY_STATS_BUCKETS);
 }
+
+const char *ferry_way_name(ferry_way way)
+{
+    switch (way) {
+#define NAME_CASE(name, value, text)                                                               \
+    case name:                                                                                     \
+        return text;
+        FERRY_WAY_MAP(NAME_CASE)
+#undef NAME_CASE
+    case FERRY_WAYS:
+        break;
+    }
+    return "?";
+}

@@ -37,8 +37,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *  arg     passed to write
  * Uses about 100 KiB of the engine's allocator during the call. Returns FERRY_OK when all was
  * written; FERRY_E_INVALID for a NULL or an invalid format; FERRY_E_NO_MEMORY, or FERRY_E_BUSY if
- * another dump of this engine is under way, also the watchdog's (in both cases nothing was
- * written); FERRY_E_FORKED.
+ * another dump of this engine is under way, also the watchdog's or one for `ferry top` (in both
+ * cases nothing was written); FERRY_E_FORKED.
  *
  * The JSON object, in UTF-8. Labels are cut at 127 bytes; bytes of a label that are not UTF-8 show
  * as U+FFFD. Later versions may add members. Members without a value are left out.
