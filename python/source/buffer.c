@@ -103,6 +103,11 @@ PyObject *buffer_wrap(engine_object *engine, PyObject *exporter, PyObject *reado
         holder = dlpack_take(exporter, gpu, &is_cuda, &index);
         if (holder && readonly == Py_True)
             holder->is_readonly = true;
+        if (holder && readonly == Py_False && holder->is_readonly) {
+            holder_release(holder);
+            PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
+            return NULL;
+        }
         if (is_cuda)
             PyOS_snprintf(name, sizeof name, "cuda:%d", index);
     } else {
