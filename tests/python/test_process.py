@@ -2,6 +2,7 @@
 """Threads, forks, sub-interpreters, and interpreters that end in the midst of transfers."""
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -316,9 +317,11 @@ class Leaks(unittest.TestCase):
             return len(os.listdir("/proc/self/task"))
 
         asyncio.run(once())
+        gc.collect()  # what other tests left
         before, threads_before = descriptors(), threads()
         for _ in range(5):
             asyncio.run(once())
+        gc.collect()
         self.assertEqual(descriptors(), before)
         while threads() > threads_before:  # a thread that was joined is there a little longer
             os.sched_yield()
