@@ -3,7 +3,7 @@
  * A request that can be given up. All its operations join a scope: copies, functions, whatever. One
  * call cancels them all, and its future resolves when nothing of the request touches memory any
  * more. A second scope moves bytes in the background, slowly, so that it takes no bandwidth from
- * others.
+ * others, and tells how many it has moved.
  */
 #include <ferry/ferry.h>
 #include <stdio.h>
@@ -44,6 +44,17 @@ static bool give_up(ferry_scope *request, ferry_future *never)
     return end(copy_block(request, 0, NULL)) == FERRY_E_CANCELLED && is_right; /* it stays so */
 }
 
+/* What a scope has done; the engine counts, because its options say so. */
+static bool has_moved(ferry_scope *scope, uint64_t bytes)
+{
+    ferry_stats stats = FERRY_STATS_INIT;
+    if (ferry_stats_read(NULL, scope, &stats) != FERRY_OK)
+        return false;
+    printf("%llu operations, %llu bytes by way \"%s\"\n", (unsigned long long)stats.resolved,
+           (unsigned long long)stats.bytes_by_way[FERRY_WAY_HOST], ferry_way_name(FERRY_WAY_HOST));
+    return stats.bytes_by_way[FERRY_WAY_HOST] == bytes && stats.in_flight == 0;
+}
+
 /* Nobody waits for the copies one by one: the scope is closed, and ends with the last of them. */
 static ferry_status move_slowly(void)
 {
@@ -57,16 +68,20 @@ static ferry_status move_slowly(void)
     for (size_t i = 0; i < BLOCKS; i++)
         ferry_future_release(copy_block(background, i, NULL));
     status = end(ferry_scope_close(background));
+    if (status == FERRY_OK && !has_moved(background, BLOCKS * BLOCK_BYTES))
+        status = FERRY_E_FAILED;
     ferry_scope_release(background);
     return status;
 }
 
 int main(void)
 {
+    ferry_engine_options counting = FERRY_ENGINE_OPTIONS_INIT;
     ferry_scope_options options = FERRY_SCOPE_OPTIONS_INIT;
     ferry_promise *never = NULL;
     ferry_scope *request = NULL;
-    if (ferry_engine_create(NULL, &engine, NULL) != FERRY_OK ||
+    counting.stats = 1;
+    if (ferry_engine_create(&counting, &engine, NULL) != FERRY_OK ||
         ferry_buffer_alloc(ferry_device_at(engine, 0), BLOCKS * BLOCK_BYTES, &source) != FERRY_OK ||
         ferry_buffer_alloc(ferry_device_at(engine, 1), BLOCKS * BLOCK_BYTES, &target) != FERRY_OK ||
         ferry_promise_create(engine, &never) != FERRY_OK ||
