@@ -271,7 +271,12 @@ class Engine(_core.Engine):
         """
         loop = asyncio.get_running_loop()
         self._drop_calls(only_ended=True)
-        await loop.run_in_executor(None, self._shutdown_in_turn, timeout)
+        # A thread of its own: all those of the loop may wait for this engine's operations.
+        executor = concurrent.futures.ThreadPoolExecutor(1, "ferry-close")
+        try:
+            await loop.run_in_executor(executor, self._shutdown_in_turn, timeout)
+        finally:
+            executor.shutdown(wait=False)
         self._detach_all(loop)
 
     def shutdown(self, timeout: Optional[float] = None) -> None:

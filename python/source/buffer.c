@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffer: memory of ferry's, or of an exporter, which a holder keeps in place. */
+#include "buffer.h"
+#include "dlpack.h"
+#include "error.h"
+#include "future.h"
 #include "holder.h"
+#include "span.h"
+#include "type.h"
 #include <stdlib.h>
 
 PyTypeObject *buffer_type;
@@ -103,6 +109,11 @@ PyObject *buffer_wrap(engine_object *engine, PyObject *exporter, PyObject *reado
         holder = dlpack_take(exporter, gpu, &is_cuda, &index);
         if (holder && readonly == Py_True)
             holder->is_readonly = true;
+        if (holder && readonly == Py_False && holder->is_readonly) {
+            holder_release(holder);
+            PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
+            return NULL;
+        }
         if (is_cuda)
             PyOS_snprintf(name, sizeof name, "cuda:%d", index);
     } else {
@@ -288,9 +299,9 @@ static PyMethodDef buffer_methods[] = {
            "Declares the contents valid, now or when a future has resolved."),
     METHOD("__enter__", buffer_enter, METH_NOARGS, NULL),
     METHOD("__exit__", buffer_exit, METH_VARARGS, NULL),
-    METHOD("__dlpack__", buffer_dlpack, METH_VARARGS | METH_KEYWORDS,
+    METHOD("__dlpack__", dlpack_lend, METH_VARARGS | METH_KEYWORDS,
            "The memory as a DLPack tensor of bytes."),
-    METHOD("__dlpack_device__", buffer_dlpack_device, METH_NOARGS,
+    METHOD("__dlpack_device__", dlpack_device, METH_NOARGS,
            "Where the memory is, as DLPack says it."),
     {NULL, NULL, 0, NULL},
 };
@@ -327,5 +338,5 @@ static PyType_Spec buffer_spec = {
 
 int buffer_add_type(PyObject *module)
 {
-    return core_add_type(module, &buffer_spec, &buffer_type);
+    return type_add(module, &buffer_spec, &buffer_type);
 }

@@ -4,8 +4,11 @@
  * the event loop, which runs the function and resolves the promise. The call's memory stays until
  * the operation is quiet, which comes by the post too.
  */
-#include "completions.h"
+#include "call.h"
+#include "error.h"
+#include "future.h"
 #include "options.h"
+#include "promise.h"
 #include <stdlib.h>
 
 struct call {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "completions.h"
+#include "call.h"
+#include "error.h"
+#include "future.h"
 #include "holder.h"
+#include "type.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -355,5 +359,5 @@ static PyType_Spec completions_spec = {
 
 int completions_add_type(PyObject *module)
 {
-    return core_add_type(module, &completions_spec, &completions_type);
+    return type_add(module, &completions_spec, &completions_type);
 }

@@ -12,7 +12,7 @@
 #ifndef FERRY_PYTHON_COMPLETIONS_H
 #define FERRY_PYTHON_COMPLETIONS_H
 
-#include "core.h"
+#include "engine.h"
 #include "list.h"
 
 /*
@@ -33,7 +33,8 @@ struct arrival {
 };
 
 typedef struct completions_object {
-    PyObject_HEAD engine_object *engine;
+    PyObject base;
+    engine_object *engine;
     ferry_queue *queue; /* NULL after close() */
     int queue_fd;
     struct post *post;
@@ -42,18 +43,13 @@ typedef struct completions_object {
     Py_ssize_t watch_count;
 } completions_object;
 
+extern PyTypeObject *completions_type;
+
+int completions_add_type(PyObject *module);
+
 void post_retain(struct post *post);
 void post_release(struct post *post);
 /* Any thread. */
 void post_push(struct post *post, struct arrival *arrival);
-
-/*
- * call.c: cuts the calls' references to Python. Returns those that ferry will not report as quiet.
- * After a shutdown that succeeded they are quiet and can be freed, once the post is empty;
- * otherwise ferry may still use them, and they are leaked, as ferry leaks the engine.
- */
-struct call *calls_close(completions_object *self);
-void calls_free(struct call *left, bool is_quiet);
-int calls_traverse(completions_object *self, visitproc visit, void *arg);
 
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies: one, of rows, and many by one call. */
+#include "copies.h"
+#include "future.h"
+#include "numbers.h"
 #include "offsets.h"
 #include "options.h"
+#include "span.h"
 #include <stdlib.h>
 
 #define SCRATCH_OPS 4096 /* a batch up to this size uses the engine's scratch */

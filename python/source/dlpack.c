@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DLPack: memory from and to the libraries of tensors, on the host and on GPUs. */
+#include "dlpack.h"
 #include "holder.h"
 #include <stdlib.h>
 
@@ -203,7 +204,7 @@ static dl_device device_of(buffer_object *self)
     return (dl_device){DL_CUDA, (int32_t)strtol(name + strcspn(name, ":") + 1, NULL, 10)};
 }
 
-PyObject *buffer_dlpack_device(buffer_object *self, PyObject *ignored)
+PyObject *dlpack_device(buffer_object *self, PyObject *ignored)
 {
     (void)ignored;
     if (!self->buffer) {
@@ -214,7 +215,7 @@ PyObject *buffer_dlpack_device(buffer_object *self, PyObject *ignored)
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
-static PyObject *lend(buffer_object *self, bool is_versioned)
+static PyObject *make_capsule(buffer_object *self, bool is_versioned)
 {
     struct lent *lent = calloc(1, sizeof *lent);
     if (!lent)
@@ -252,7 +253,7 @@ static PyObject *lend(buffer_object *self, bool is_versioned)
     return capsule;
 }
 
-PyObject *buffer_dlpack(buffer_object *self, PyObject *arguments, PyObject *names)
+PyObject *dlpack_lend(buffer_object *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"stream", "max_version", "dl_device", "copy", NULL};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
@@ -275,5 +276,5 @@ PyObject *buffer_dlpack(buffer_object *self, PyObject *arguments, PyObject *name
                         "the buffer is read-only, which DLPack says from version 1.0 on");
         return NULL;
     }
-    return lend(self, major >= 1);
+    return make_capsule(self, major >= 1);
 }

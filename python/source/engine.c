@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Engine: what of it is in C. ferry/_engine.py adds what event loops need. */
-#include "core.h"
+#include "engine.h"
+#include "buffer.h"
+#include "call.h"
+#include "copies.h"
+#include "error.h"
+#include "future.h"
+#include "group.h"
 #include "holder.h"
+#include "numbers.h"
+#include "promise.h"
+#include "type.h"
 #include <stdlib.h>
 
 PyTypeObject *engine_type;
@@ -371,5 +380,5 @@ static PyType_Spec engine_spec = {
 
 int engine_add_type(PyObject *module)
 {
-    return core_add_type(module, &engine_spec, &engine_type);
+    return type_add(module, &engine_spec, &engine_type);
 }

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From ferry's statuses and errors to Python's exceptions, which ferry/errors.py makes. */
-#include "core.h"
+#include "error.h"
+
+static PyObject *error_maker;
+
+void error_set_maker(PyObject *maker)
+{
+    Py_INCREF(maker);
+    Py_XDECREF(error_maker);
+    error_maker = maker;
+}
 
 static PyObject *text_or_none(const char *text)
 {
@@ -12,7 +21,7 @@ static PyObject *text_or_none(const char *text)
 static PyObject *exception_of(ferry_status status, const char *domain, const ferry_error *error,
                               const char *message, PyObject *cause)
 {
-    if (!core_hooks.make_error) {
+    if (!error_maker) {
         PyErr_SetString(PyExc_ImportError, "ferry._core is for the package ferry alone");
         return NULL;
     }
@@ -22,7 +31,7 @@ static PyObject *exception_of(ferry_status status, const char *domain, const fer
     PyObject *text = text_or_none(message);
     PyObject *made = NULL;
     if (rank && label && text)
-        made = PyObject_CallFunction(core_hooks.make_error, "isLKOOOO", (int)status, domain,
+        made = PyObject_CallFunction(error_maker, "isLKOOOO", (int)status, domain,
                                      (long long)(error ? error->native_code : 0),
                                      (unsigned long long)(error ? error->op : 0), rank, label, text,
                                      cause);

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Future: a future of ferry's. An event loop is needed only to await one that is pending. */
-#include "core.h"
+#include "future.h"
+#include "error.h"
 #include "holder.h"
+#include "numbers.h"
+#include "type.h"
 
 #define WAIT_SLICE_NS 100000000 /* so often a wait looks for signals */
 
 PyTypeObject *future_type;
+
+static PyObject *wait_function;
+
+void future_set_wait(PyObject *wait)
+{
+    Py_INCREF(wait);
+    Py_XDECREF(wait_function);
+    wait_function = wait;
+}
 
 /* The iterator of a Future that has succeeded without a value: it ends at once. */
 static PyTypeObject *ready_type;
@@ -232,7 +244,7 @@ static PyObject *future_await(future_object *self)
         bin_empty();
         return new_reference(ready);
     }
-    return PyObject_CallFunctionObjArgs(core_hooks.wait, (PyObject *)self, NULL);
+    return PyObject_CallFunctionObjArgs(wait_function, (PyObject *)self, NULL);
 }
 
 static PyObject *ready_next(PyObject *self)
@@ -305,8 +317,7 @@ static PyType_Spec ready_spec = {
 
 int future_add_type(PyObject *module)
 {
-    if (core_add_type(module, &future_spec, &future_type) ||
-        core_add_type(module, &ready_spec, &ready_type))
+    if (type_add(module, &future_spec, &future_type) || type_add(module, &ready_spec, &ready_type))
         return -1;
     ready = (PyObject *)PyObject_New(PyObject, ready_type);
     return ready ? 0 : -1;

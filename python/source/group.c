@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Group: the processes of a job. ferry/_group.py adds the types of values. */
+#include "group.h"
+#include "error.h"
+#include "future.h"
+#include "numbers.h"
 #include "options.h"
+#include "span.h"
+#include "type.h"
 
 typedef struct group_object {
-    PyObject_HEAD ferry_group *group;
+    PyObject base;
+    ferry_group *group;
     engine_object *engine;
 } group_object;
 
@@ -382,5 +389,5 @@ static PyType_Spec group_spec = {
 
 int group_add_type(PyObject *module)
 {
-    return core_add_type(module, &group_spec, &group_type);
+    return type_add(module, &group_spec, &group_type);
 }

@@ -7,8 +7,9 @@
 #ifndef FERRY_PYTHON_HOLDER_H
 #define FERRY_PYTHON_HOLDER_H
 
-#include "core.h"
+#include "abi.h"
 #include "list.h"
+#include <ferry/ferry.h>
 
 struct holder {
     struct list_node node; /* in the bin */

@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module ferry._core. It is one for the process: ferry's threads know one list (holder.c). */
-#include "core.h"
+#include "completions.h"
+#include "error.h"
+#include "future.h"
+#include "group.h"
 #include "holder.h"
-
-struct core_hooks core_hooks;
-
-int core_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_p)
-{
-    PyObject *type = PyType_FromSpec(spec);
-    if (!type)
-        return -1;
-    *type_p = (PyTypeObject *)type; /* kept while the process lives */
-    const char *dot = strrchr(spec->name, '.');
-    Py_INCREF(type);
-    if (PyModule_AddObject(module, dot + 1, type)) {
-        Py_DECREF(type);
-        return -1;
-    }
-    return 0;
-}
+#include "promise.h"
+#include "scope.h"
+#include "span.h"
 
 static PyObject *core_setup(PyObject *module, PyObject *arguments)
 {
@@ -26,11 +15,8 @@ static PyObject *core_setup(PyObject *module, PyObject *arguments)
     PyObject *make_error, *wait;
     if (!PyArg_ParseTuple(arguments, "OO:_setup", &make_error, &wait))
         return NULL;
-    Py_INCREF(make_error);
-    Py_INCREF(wait);
-    Py_XDECREF(core_hooks.make_error);
-    Py_XDECREF(core_hooks.wait);
-    core_hooks = (struct core_hooks){make_error, wait};
+    error_set_maker(make_error);
+    future_set_wait(wait);
     return new_reference(Py_None);
 }
 

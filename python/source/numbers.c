@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of Python's as ferry's: numbers in bounds, times, texts. */
-#include "core.h"
+#include "numbers.h"
 
 static bool out_of_bounds(const char *name)
 {

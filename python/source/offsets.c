@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "offsets.h"
+#include "numbers.h"
 
 static bool is_integers(const Py_buffer *view)
 {

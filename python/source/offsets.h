@@ -3,7 +3,7 @@
 #ifndef FERRY_PYTHON_OFFSETS_H
 #define FERRY_PYTHON_OFFSETS_H
 
-#include "core.h"
+#include "abi.h"
 
 struct offsets {
     const char *name; /* of the argument, for exceptions */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
+#include "future.h"
+#include "numbers.h"
+#include "scope.h"
+#include "span.h"
 #include <stdlib.h>
 
 /* Keeps an object until the operation has been submitted; takes the reference. */

@@ -6,7 +6,7 @@
 #ifndef FERRY_PYTHON_OPTIONS_H
 #define FERRY_PYTHON_OPTIONS_H
 
-#include "core.h"
+#include "engine.h"
 
 #define OPTIONS_FEW 4
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Promise: resolves a future from Python. */
-#include "core.h"
+#include "promise.h"
+#include "error.h"
+#include "future.h"
+#include "numbers.h"
+#include "type.h"
 
 typedef struct promise_object {
-    PyObject_HEAD ferry_promise *promise; /* NULL after release() */
+    PyObject base;
+    ferry_promise *promise; /* NULL after release() */
     engine_object *engine;
 } promise_object;
 
@@ -161,5 +166,5 @@ static PyType_Spec promise_spec = {
 
 int promise_add_type(PyObject *module)
 {
-    return core_add_type(module, &promise_spec, &promise_type);
+    return type_add(module, &promise_spec, &promise_type);
 }

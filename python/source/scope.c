@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scope: operations that end, or are limited, together. ferry/_scope.py adds `async with`. */
-#include "core.h"
+#include "scope.h"
+#include "error.h"
+#include "future.h"
+#include "numbers.h"
+#include "type.h"
 
 PyTypeObject *scope_type;
 
@@ -100,5 +104,5 @@ static PyType_Spec scope_spec = {
 
 int scope_add_type(PyObject *module)
 {
-    return core_add_type(module, &scope_spec, &scope_type);
+    return type_add(module, &scope_spec, &scope_type);
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Span: a range of a Buffer. */
-#include "core.h"
+#include "span.h"
+#include "error.h"
+#include "future.h"
+#include "numbers.h"
+#include "type.h"
 
 PyTypeObject *span_type;
 
@@ -176,5 +180,5 @@ static PyType_Spec span_spec = {
 
 int span_add_type(PyObject *module)
 {
-    return core_add_type(module, &span_spec, &span_type);
+    return type_add(module, &span_spec, &span_type);
 }

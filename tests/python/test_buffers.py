@@ -209,6 +209,7 @@ class DLPack(EngineCase):
     async def test_read_only(self):
         tensor = FakeTensor(bytearray(8), [2], versioned=True, flags=1)
         self.assertTrue(self.engine.buffer(tensor).readonly)
+        self.assertRaises(BufferError, self.engine.copy, tensor, bytes(8))
 
     async def test_refused(self):
         for wrong in (

@@ -56,8 +56,7 @@ class OnGpus(EngineCase):
     async def test_events(self):
         there = self.engine.allocate(64, device="cuda:0")
         there.define(self.engine.record_event("cuda:0"))
-        target = bytearray(64)
-        copied = self.engine.copy(target, there)
+        copied = self.engine.copy(self.engine.allocate(64, device="cuda:0"), there)
         await copied.issued()
         copied.stream_wait("cuda:0")
         await copied
