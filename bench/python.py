@@ -37,7 +37,8 @@ def compare(case, metric, unit, pairs, rival):
     own, other = zip(*pairs)
     report(case, metric, statistics.median(own), unit, len(pairs))
     report(case, metric, statistics.median(other), unit, len(pairs), rival)
-    report(case, f"{metric}-ratio", statistics.median(a / b for a, b in pairs), "x", len(pairs), rival)
+    ratio = statistics.median(a / b for a, b in pairs)
+    report(case, f"{metric}-ratio", ratio, "x", len(pairs), rival)
 
 
 async def microseconds_each(make, count):
