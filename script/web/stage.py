@@ -18,7 +18,7 @@ from reference import Reference  # noqa: E402
 
 ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md",
               "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "reporting.md",
-              "bench/results/README.md": "results.md"}
+              "bench/results/README.md": "results.md", "python/README.md": "python.md"}
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 ALONE = re.compile(r"^\[[^\]]*\]\(([^)#]+\.(?:c|cpp))(?:#(\w+))?\)$")
 LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".py": "python", ".md": "markdown"}
