@@ -7,10 +7,11 @@
  *     look again; if true: cancel()            notify():  barrier; if sleepers: epoch += 1, wake
  *     else commit(key)   (sleeps while epoch == key)
  *
- * No notify is missed. Prepare and notify are full barriers, so either the notifier sees the
- * sleeper and moves epoch past key, and commit does not sleep or is woken; or the sleeper's second
- * look sees the condition true. sleeper.pml beside this checks it. A notify without sleepers
- * costs a barrier and a load.
+ * No notify is missed. Prepare and notify are full barriers (prepare's second load is seq_cst, so
+ * no later look passes it, and it does not pass the count), so either the notifier sees the sleeper
+ * and moves epoch past key, and commit does not sleep or is woken; or the sleeper's second look
+ * sees the condition true. sleeper.pml beside this checks it. A notify without sleepers costs a
+ * barrier and a load.
  */
 #ifndef FRY_BASE_EVENTCOUNT_H
 #define FRY_BASE_EVENTCOUNT_H

@@ -27,7 +27,9 @@
 
 /*
  * Read-modify-writes return the old value. A seq_cst load after one is not read before it; for a
- * weaker load that takes fry_fence (x86 needs neither).
+ * weaker load that takes fry_fence (x86 needs neither; on aarch64 the load would pass the store).
+ * Where a comment says that a push, a give or a swap is a full barrier, what looks behind it is
+ * such a load, or comes after one. tests/cross/orders looks at the instructions.
  */
 #define fry_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define fry_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
@@ -89,6 +91,11 @@ static inline fry_counted_pointer fry_counted_load(const fry_counted_pointer *fr
     return value;
 }
 
+/*
+ * Full barriers before and after, as a seq_cst compare-and-swap would have them on x86. Concurrency
+ * Kit's swap orders nothing by itself: on aarch64 it is ldxp and stxp, and a pool's magazine could
+ * be found in the depot before what it lists was written.
+ */
 static inline bool fry_counted_cas(fry_counted_pointer *at, fry_counted_pointer expected,
                                    void *pointer)
 {
@@ -98,8 +105,13 @@ static inline bool fry_counted_cas(fry_counted_pointer *at, fry_counted_pointer 
     __builtin_memcpy(&old_word, &expected, sizeof old_word);
     __builtin_memcpy(&new_word, &next, sizeof new_word);
     return __sync_bool_compare_and_swap((unsigned __int128 *)(void *)at, old_word, new_word);
-#else
+#elif defined(__x86_64__)
     return ck_pr_cas_ptr_2(at, &expected, &next);
+#else
+    fry_fence();
+    bool is_swapped = ck_pr_cas_ptr_2(at, &expected, &next);
+    fry_fence();
+    return is_swapped;
 #endif
 }
 

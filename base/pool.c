@@ -73,10 +73,13 @@ static void tell_of(fry_pool *pool, uint64_t count)
         pool->news.fn(pool->news.arg);
 }
 
-/* Called after a full barrier that follows the giving; pairs with the barriers in fry_pool_look. */
+/*
+ * Called after the read-modify-write that gave; pairs with the barriers in fry_pool_look. seq_cst,
+ * so that it does not pass that (lf.h).
+ */
 static inline bool is_wanted(const fry_pool *pool)
 {
-    return fry_unlikely(fry_load_acquire(&pool->wanted) != 0);
+    return fry_unlikely(fry_load_seq_cst(&pool->wanted) != 0);
 }
 
 /* Pushes magazines linked through `below`, up to `last`, which is last_slots slots. */
@@ -321,6 +324,7 @@ fry_pool_room fry_pool_look(fry_pool *pool)
     if (lacked == 0)
         return FRY_POOL_NOT_REFUSED;
     (void)fry_exchange(&pool->wanted, 1);
+    fry_fence(); /* the loads below are weaker; pairs with is_wanted */
     for (int i = 0; i < LOOKS; i++) {
         fry_counted_pointer top = fry_counted_load(&pool->depot);
         uint64_t made = fry_load_acquire(&pool->made);

@@ -11,10 +11,12 @@
  * prefetches the slot that will be needed soon. Chunks of slots come from the allocator and go back
  * only when the pool is closed: the steady state allocates nothing.
  *
- * Why it is safe. The depot is a stack of magazines. A pop reads the link of a magazine that
- * another thread may have popped meanwhile. That memory is still mapped (chunks stay as long as the
- * pool), the link is a word of the slot that the slot's user never touches and that is only
- * accessed atomically, and the counter beside the top makes the swap fail then.
+ * Why it is safe. The depot is a stack of magazines. A push writes what the magazine lists before
+ * its swap, which is a full barrier on every machine (fry_counted_cas); a pop reads that through
+ * the pointer that it loaded with acquire. A pop also reads the link of a magazine that another
+ * thread may have popped meanwhile. That memory is still mapped (chunks stay as long as the pool),
+ * the link is a word of the slot that the slot's user never touches and that is only accessed
+ * atomically, and the counter beside the top makes the swap fail then.
  *
  * The bound is exact. Slots in a thread's cache are of no use to another thread, nor are slots that
  * a thread has claimed under the bound and not made yet. So the bound must not count either: each

@@ -14,6 +14,8 @@
 void bench_graph(bool is_quick);
 void bench_submit(bool is_quick);
 void bench_queue(bool is_quick);
+void bench_scope(bool is_quick);
+void bench_stats(bool is_quick);
 void bench_batch(bool is_quick);
 void bench_wake(bool is_quick);
 void bench_copy(bool is_quick);

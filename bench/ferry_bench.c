@@ -17,6 +17,8 @@ static const bench_case cases[] = {
     {"graph", bench_graph},
     {"submit", bench_submit},
     {"queue", bench_queue},
+    {"scope", bench_scope},
+    {"stats", bench_stats},
     {"wake", bench_wake},
     {"copy", bench_copy},
     {"overlap", bench_overlap},

@@ -24,6 +24,7 @@ static const bench_metric metrics[] = {
     {"records_per_s", "1/s", "M/s", 1e6},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
     {"cpu_share", "1", "", 1},
+    {"off_by", "1", "", 1},
     {"rounds", "count", "rounds", 1},
 };
 

@@ -34,7 +34,9 @@
 #include "engine/graph/node.h"
 #include "engine/graph/refused_mark.h"
 #include "engine/graph/room.h"
+#include "engine/graph/scope_node.h"
 #include "engine/graph/segment.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/writable.h"
 #include "engine/ground/context.h"
@@ -48,6 +50,7 @@
 #include "engine/loop/own_thread.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
+#include "engine/observe/stats_socket.h"
 #include "engine/observe/watchdog.h"
 #include "engine/tasks/executor.h"
 #include "engine/tasks/task_pool.h"
@@ -97,6 +100,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->edges);
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->notes);
+    fry_pool_close(&engine->scopes);
     fry_intern_close(&engine->labels, &engine->memory);
     fry_completions_free(engine);
     fry_pool_close(&engine->segments);
@@ -116,6 +120,7 @@ static void engine_free(ferry_engine *engine)
     fry_poller_close(&engine->poller);
     fry_nvtx_destroy(&memory, engine->nvtx);
     fry_watchdog_close(engine);
+    fry_tally_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
     (void)pthread_mutex_destroy(&engine->opening);
     (void)pthread_mutex_destroy(&engine->room_lock);
@@ -124,10 +129,10 @@ static void engine_free(ferry_engine *engine)
 
 /* ---- creating ---- */
 
-static ferry_error *creation_error(const fry_memory *memory, ferry_status status, const char *why)
+static ferry_error *creation_error(const fry_memory *memory, const fry_fault *fault,
+                                   const char *why)
 {
-    const fry_fault fault = {.status = status, .rank = -1};
-    return &fry_error_create(memory, &fault, NULL, "%s", why)->public_;
+    return &fry_error_create(memory, fault, NULL, "%s", why)->public_;
 }
 
 static void set_default_u32(uint32_t *value, uint32_t otherwise)
@@ -209,8 +214,10 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "a clock needs its function";
     if (!fry_executor_is_whole(options->executor))
         return "struct_size of the executor is invalid, or its post is NULL";
-    if (options->reserved != 0)
-        return "reserved must be zero";
+    if (options->stats > 1)
+        return "stats is 0 or 1";
+    if (options->stats_path != NULL && options->stats == 0)
+        return "stats_path needs stats";
     return NULL;
 }
 
@@ -248,6 +255,8 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->joins, memory, sizeof(fry_node),
                   options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
     fry_pool_open(&engine->notes, memory, sizeof(fry_note), options->max_nodes);
+    fry_pool_open(&engine->scopes, memory, fry_scope_bytes(options->stats != 0),
+                  options->max_nodes);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
@@ -262,9 +271,9 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
  */
 static ferry_status fill_pools(ferry_engine *engine)
 {
-    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,    &engine->uses,
-                               &engine->notes,   &engine->segments, &engine->readers,
-                               &engine->reserve, &engine->writables};
+    fry_pool *const pools[] = {&engine->nodes,   &engine->edges,     &engine->uses,
+                               &engine->notes,   &engine->segments,  &engine->readers,
+                               &engine->reserve, &engine->writables, &engine->scopes};
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < sizeof pools / sizeof *pools; i++) {
         if (fry_pool_is_exact(pools[i]))
@@ -302,6 +311,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->options.allocator = NULL;
     engine->options.clock = NULL;
     engine->options.watchdog_path = NULL;
+    engine->options.stats_path = NULL;
     engine->fork_generation = fry_fork_generation;
     engine->embedded = options->loop != FERRY_LOOP_THREAD;
     engine->spin_ns = options->spin_ns;
@@ -339,6 +349,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     if (error_p != NULL)
         *error_p = NULL;
     fry_memory memory;
+    fry_fault fault = {.rank = -1};
     fry_memory_init(&memory, NULL);
     ferry_engine_options options;
     ferry_status status = fry_options_read(&options, sizeof options, given);
@@ -379,6 +390,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     status = fill_pools(engine);
     if (status != FERRY_OK)
         goto err_engine;
+    why = "no memory for the figures";
+    status = fry_tally_open(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
     why = "no memory for tasks";
     status = fry_tasks_open(engine);
     if (status != FERRY_OK)
@@ -391,6 +406,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     status = open_devices(engine, &options);
     if (status != FERRY_OK)
         goto err_engine;
+    why = fault.message;
+    status = fry_stats_socket_open(engine, options.stats_path, ferry_stats_read, &fault);
+    if (status != FERRY_OK)
+        goto err_host;
     if (options.loop == FERRY_LOOP_ATTACHED) {
         status = fry_attach(engine, options.ev_loop, &why);
     } else if (!engine->embedded) {
@@ -398,18 +417,21 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         status = fry_own_thread_start(engine);
     }
     if (status != FERRY_OK)
-        goto err_host;
+        goto err_socket;
     fry_writer_attach(engine);
     *engine_p = engine;
     return FERRY_OK;
 
+err_socket:
+    fry_stats_socket_close(engine);
 err_host:
     (void)fry_host_stop(engine->host, FRY_NEVER_NS);
 err_engine:
     engine_free(engine);
 err:
+    fault.status = status;
     if (error_p != NULL)
-        *error_p = creation_error(&memory, status, why);
+        *error_p = creation_error(&memory, &fault, why);
     return status;
 }
 
@@ -459,6 +481,7 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     if (engine->ended)
         goto done;
     int64_t end_ns = fry_clock_end_ns(timeout_ns);
+    fry_stats_socket_close(engine);
     fry_store_seq_cst(&engine->closing, 1);
     fry_wake(engine);
     bool stopped = engine->embedded ? fry_embedded_end(engine, end_ns, timeout_ns == 0)

@@ -75,6 +75,7 @@ struct ferry_engine {
     ferry_executor *executor; /* for code that names none; NULL: the loop, or released */
     int64_t watchdog_ns;
     char *watchdog_path; /* NULL: the watchdog logs */
+    struct fry_stats_socket *stats_socket; /* NULL: none. Once there is one: with `ending` */
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));
@@ -91,6 +92,8 @@ struct ferry_engine {
     fry_node *cancel_at;  /* in the list of live ones: where the walk of `cancelling` goes on */
     int64_t stamp_ns;     /* the coarse clock at the last look at it */
     fry_timers deadlines; /* of nodes that have entered */
+    fry_timers rates;     /* of scopes in which operations wait for the rate */
+    fry_tally *tally;     /* figures; NULL: nothing is counted. Others read it: tally.h */
     fry_lane *busy;       /* lanes with something in flight */
     fry_lane *unflushed;  /* lanes copied to since the baton was taken */
     fry_error *loss;      /* the error of the first operation that a lost device failed, or NULL */
@@ -113,9 +116,10 @@ struct ferry_engine {
     uint8_t stamps_spared;         /* how many may skip it in a row at present */
     struct fry_live_list promises; /* unresolved promises; same links, same order */
     fry_link *refused_noted;       /* buffers that the mark poisons at its next turn */
-    fry_queue cancelled; /* batches whose operations are being cancelled; by their request_link */
-    const fry_node *cancelling;         /* the first of those batches, once its walk has begun */
-    const fry_edge *dump_edge;          /* into dump_node: the edge that the dump reads next */
+    fry_queue cancelled;        /* batches and scopes whose operations are being cancelled; by their
+                                   request_link */
+    const fry_node *cancelling; /* the first of those, if a batch whose walk has begun */
+    const fry_edge *dump_edge;  /* into dump_node: the edge that the dump reads next */
     LIST_HEAD(, ferry_buffer) poisoned; /* buffers that hold poison, or held it */
     ferry_buffer *dump_buffer;          /* in `poisoned`: the buffer that the dump copies next */
     size_t dump_offset;                 /* in dump_buffer */
@@ -173,11 +177,12 @@ struct ferry_engine {
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     void (*free_last)(ferry_engine *); /* engine.c's: called when no reference is left */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool notes;     /* of nodes; never more than there are nodes */
+    fry_pool notes;      /* of nodes; never more than there are nodes */
+    fry_pool scopes;     /* likewise */
     ferry_queue *queues; /* completion queues that were not freed; with `cold` */
-    fry_intern labels;  /* copies: FERRY_OP_LABEL_COPIED */
-    fry_pool joins;     /* see join.h */
-    fry_pool transfers; /* the peers' state of messages */
+    fry_intern labels;   /* copies: FERRY_OP_LABEL_COPIED */
+    fry_pool joins;      /* see join.h */
+    fry_pool transfers;  /* the peers' state of messages */
     const struct fry_connection_opener
         *connection_opener;    /* set by a test before it joins; NULL: UCX's */
     fry_pool reserve;          /* nodes that stand for refused writes */

@@ -12,6 +12,7 @@
 #include "engine/graph/kind.h"
 #include "engine/graph/promise.h"
 #include "engine/graph/refused_mark.h"
+#include "engine/graph/scope_node.h"
 #include "engine/messages/launch.h"
 #include "engine/messages/message.h"
 #include "engine/messages/stage.h"
@@ -25,7 +26,8 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_ISSUED] = &fry_kind_issued, [FERRY_OP_QUIET] = &fry_kind_quiet,
     [FERRY_OP_BATCH] = &fry_kind_batch,   [FERRY_OP_EVENT] = &fry_kind_event,
     [FERRY_OP_SEND] = &fry_kind_send,     [FERRY_OP_RECV] = &fry_kind_recv,
-    [FERRY_OP_ASYNC] = &fry_kind_async,   [FERRY_OP_PROBE] = &fry_kind_probe,
+    [FERRY_OP_ASYNC] = &fry_kind_async,   [FERRY_OP_SCOPE] = &fry_kind_scope,
+    [FERRY_OP_PROBE] = &fry_kind_probe,
     [FRY_OP_JOIN] = &fry_kind_join,       [FRY_OP_MARK] = &fry_kind_mark,
     [FRY_OP_TAKE] = &fry_kind_take,       [FRY_OP_STAGE] = &fry_kind_stage,
     [FRY_OP_LOT] = &fry_kind_lot,

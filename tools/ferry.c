@@ -3,6 +3,8 @@
 #include "tools/demo_pipeline.h"
 #include "tools/info_command.h"
 #include "tools/perf_command.h"
+#include "tools/stats_command.h"
+#include "tools/top_command.h"
 #include "tools/trace_command.h"
 
 #include <argp.h>
@@ -25,6 +27,8 @@ static const command commands[] = {
     {"ferry demo pipeline", {"demo", "pipeline"}, demo_pipeline_run},
     {"ferry info", {"info", NULL}, info_command_run},
     {"ferry perf", {"perf", NULL}, perf_command_run},
+    {"ferry stats", {"stats", NULL}, stats_command_run},
+    {"ferry top", {"top", NULL}, top_command_run},
     {"ferry trace", {"trace", NULL}, trace_command_run},
 };
 
@@ -40,6 +44,8 @@ static const char documentation[] =
     "  demo pipeline    overlap copying and computing in a pipeline, and measure it\n"
     "  info             tell what ferry has and can do on this machine\n"
     "  perf             measure messages between two members of a group\n"
+    "  stats SOCKET     show the figures of an engine in another process\n"
+    "  top SOCKET       show what an engine in another process does now, live\n"
     "  trace FILE       draw a trace that ferry wrote as a timeline, and sum it up\n"
     "\n"
     "`ferry COMMAND --help' lists the options of a command.";

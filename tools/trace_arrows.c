@@ -18,18 +18,32 @@ static bool has_arrow(const trace_model *model, const trace_layout *layout, uint
     return is_drawn(layout, &model->ops[from], from) && is_drawn(layout, &model->ops[to], to);
 }
 
+/* A send's slice stands where it ended, and it ends after its receive. */
+static int64_t sent_ns(const trace_op *op)
+{
+    return op->issued_ns != TRACE_NO_TIME ? op->issued_ns : op->begin_ns;
+}
+
+static bool has_message(const trace_model *model, const trace_layout *layout, uint32_t to)
+{
+    return !model->ops[to].is_sender && has_arrow(model, layout, model->ops[to].peer, to);
+}
+
 trace_arrows trace_arrows_choose(const trace_model *model, const trace_layout *layout)
 {
     trace_arrows arrows = {0};
-    for (uint32_t i = 0; i < model->op_count; i++)
+    for (uint32_t i = 0; i < model->op_count; i++) {
         arrows.count += has_arrow(model, layout, model->ops[i].cause, i);
-    arrows.is_all = arrows.count <= TRACE_ARROWS_MAX;
+        arrows.messages += has_message(model, layout, i);
+    }
+    arrows.is_all = arrows.count + arrows.messages <= TRACE_ARROWS_MAX;
     return arrows;
 }
 
-/* Draws from the end of one slice to the begin of another, at their facing edges. */
-static void write_arrow(const trace_model *model, const trace_layout *layout, uint32_t from,
-                        uint32_t to, const char *class, FILE *file)
+/* Draws from a moment in one slice to a moment in another, at their facing edges. */
+static void write_arrow_at(const trace_model *model, const trace_layout *layout, uint32_t from,
+                           int64_t from_ns, uint32_t to, int64_t to_ns, const char *class,
+                           FILE *file)
 {
     const trace_op *cause = &model->ops[from];
     const trace_op *op = &model->ops[to];
@@ -38,8 +52,8 @@ static void write_arrow(const trace_model *model, const trace_layout *layout, ui
     bool is_down = to_place->top_px > from_place->top_px;
     double left = layout->plot_left_px;
     double right = left + layout->plot_width_px;
-    double x1 = fmin(trace_layout_x(layout, cause->end_ns), right);
-    double x2 = fmax(trace_layout_x(layout, op->begin_ns), left);
+    double x1 = fmax(fmin(trace_layout_x(layout, from_ns), right), left);
+    double x2 = fmax(fmin(trace_layout_x(layout, to_ns), right), left);
     double y1 =
         trace_layout_y(from_place, layout->lanes[from]) + (is_down ? from_place->lane_px - 2 : 0);
     double y2 = trace_layout_y(to_place, layout->lanes[to]) + (is_down ? 0 : to_place->lane_px - 2);
@@ -50,12 +64,24 @@ static void write_arrow(const trace_model *model, const trace_layout *layout, ui
             class, x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2, class);
 }
 
+/* From the end of what let go to the begin of what waited for it. */
+static void write_arrow(const trace_model *model, const trace_layout *layout, uint32_t from,
+                        uint32_t to, const char *class, FILE *file)
+{
+    write_arrow_at(model, layout, from, model->ops[from].end_ns, to, model->ops[to].begin_ns, class,
+                   file);
+}
+
 void trace_arrows_write_all(const trace_arrows *arrows, const trace_model *model,
                             const trace_layout *layout, FILE *to)
 {
     for (uint32_t i = 0; i < model->op_count && arrows->is_all; i++) {
-        if (has_arrow(model, layout, model->ops[i].cause, i))
-            write_arrow(model, layout, model->ops[i].cause, i, "a", to);
+        const trace_op *op = &model->ops[i];
+        if (has_arrow(model, layout, op->cause, i))
+            write_arrow(model, layout, op->cause, i, "a", to);
+        if (has_message(model, layout, i))
+            write_arrow_at(model, layout, op->peer, sent_ns(&model->ops[op->peer]), i, op->end_ns,
+                           "n", to);
     }
 }
 

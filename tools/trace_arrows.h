@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrows from an operation to those that waited for it. */
+/* Arrows from an operation to those that waited for it, and from a send to its receive. */
 #ifndef TRACE_ARROWS_H
 #define TRACE_ARROWS_H
 
@@ -11,8 +11,9 @@
 #define TRACE_ARROWS_MAX 200
 
 typedef struct trace_arrows {
-    size_t count; /* between rows of the picture */
-    bool is_all;  /* false: too many, only those of the critical path are drawn */
+    size_t count;    /* between rows of the picture, of who waited */
+    size_t messages; /* likewise, of messages */
+    bool is_all;     /* false: too many, only those of the critical path are drawn */
 } trace_arrows;
 
 trace_arrows trace_arrows_choose(const trace_model *model, const trace_layout *layout);

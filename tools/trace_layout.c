@@ -26,8 +26,8 @@ static bool is_shown(const trace_model *model, const trace_row *row)
         return row->count > 0;
     for (size_t i = 0; i < row->count; i++) {
         const trace_op *op = &model->ops[row->first + i];
-        if (op->end_ns > op->begin_ns)
-            return true;
+        if (op->end_ns > op->begin_ns || op->peer != TRACE_NO_OP)
+            return true; /* arrows of messages lead there */
     }
     return false;
 }

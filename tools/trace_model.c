@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/trace_model.h"
 
+#include "tools/trace_join.h"
 #include "tools/trace_text.h"
 
 #include <search.h>
@@ -17,7 +18,7 @@ static int compare_texts(const void *left, const void *right)
 
 trace_result trace_model_init(trace_model *model)
 {
-    *model = (trace_model){.is_cut = true};
+    *model = (trace_model){0};
     model->rows = calloc(TRACE_ROWS_MAX, sizeof(trace_row));
     model->row_order = calloc(TRACE_ROWS_MAX, sizeof(uint32_t));
     model->status_ok = trace_model_text(model, "FERRY_OK", strlen("FERRY_OK"));
@@ -80,13 +81,16 @@ static int compare(int64_t left, int64_t right)
 
 trace_result trace_model_row(trace_model *model, int64_t process, int64_t thread, uint32_t *row_p)
 {
+    uint32_t file = model->file_count - 1;
     thread = shared_thread(thread);
     size_t low = 0;
     size_t high = model->row_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const trace_row *row = &model->rows[model->row_order[middle]];
-        int order = compare(row->process, process);
+        int order = compare(row->file, file);
+        if (!order)
+            order = compare(row->process, process);
         if (!order)
             order = compare(row->thread, thread);
         if (!order) {
@@ -104,7 +108,7 @@ trace_result trace_model_row(trace_model *model, int64_t process, int64_t thread
     memmove(place + 1, place, (model->row_count - low) * sizeof(*place));
     *place = (uint32_t)model->row_count++;
     model->rows[*place] =
-        (trace_row){.process = process, .thread = thread, .kind = row_kind(thread)};
+        (trace_row){.file = file, .process = process, .thread = thread, .kind = row_kind(thread)};
     *row_p = *place;
     return TRACE_OK;
 }
@@ -208,7 +212,9 @@ static int compare_rows(const void *left, const void *right, void *arg)
     const trace_row *rows = arg;
     const trace_row *a = &rows[*(const uint32_t *)left];
     const trace_row *b = &rows[*(const uint32_t *)right];
-    int order = compare(a->process, b->process);
+    int order = compare(a->file, b->file);
+    if (!order)
+        order = compare(a->process, b->process);
     if (!order)
         order = compare(engine_of(a), engine_of(b));
     if (!order)
@@ -242,7 +248,7 @@ static trace_result sort_rows(trace_model *model)
     for (size_t i = 0; i < model->row_count; i++) {
         trace_row *row = &model->rows[i];
         bool is_next =
-            i > 0 && (row[-1].process != row->process ||
+            i > 0 && (row[-1].file != row->file || row[-1].process != row->process ||
                       row[-1].thread / TRACE_ROWS_OF_ENGINE != row->thread / TRACE_ROWS_OF_ENGINE);
         model->engine_count = i == 0 ? 1 : model->engine_count + is_next;
         row->engine = model->engine_count - 1;
@@ -259,7 +265,7 @@ static void drop_duplicates(trace_model *model, trace_problems *problems)
         const trace_op *last = kept > 0 ? &model->ops[kept - 1] : NULL;
         if (last && last->id == op->id &&
             model->rows[last->row].engine == model->rows[op->row].engine)
-            trace_problems_add(problems, op->line, op->offset_bytes,
+            trace_problems_add(&problems[model->rows[op->row].file], op->line, op->offset_bytes,
                                "operation %llu stands in line %u already",
                                (unsigned long long)op->id, (unsigned)last->line);
         else
@@ -309,6 +315,8 @@ trace_result trace_model_finish(trace_model *model, trace_problems *problems)
     if (model->op_count == 0)
         return TRACE_OK;
     drop_duplicates(model, problems);
+    if (trace_join_clocks(model) != TRACE_OK)
+        return TRACE_NO_MEMORY;
     qsort(model->ops, model->op_count, sizeof(trace_op), compare_places);
     model->by_id = calloc(model->op_count, sizeof(uint32_t));
     if (!model->by_id)
@@ -323,5 +331,5 @@ trace_result trace_model_finish(trace_model *model, trace_problems *problems)
     for (size_t i = 0; i < model->op_count; i++)
         model->ops[i].cause = find_cause(model, &model->ops[i]);
     find_span(model);
-    return TRACE_OK;
+    return trace_join_ends(model);
 }

@@ -14,7 +14,10 @@
 static const char documentation[] =
     "Draws a trace file that ferry wrote as a timeline (SVG), and sums it up. A row stands for a "
     "stream of a device, or for an engine's function calls. Solid slices show operations that "
-    "ran, pale strips operations that waited; point at a slice to see its details.\v";
+    "ran, pale strips operations that waited; point at a slice to see its details. Several files "
+    "of one job are drawn together: arrows lead from sends to their receives. If the processes ran "
+    "on hosts whose clocks differ, so that messages would go back in time, the times of a file are "
+    "shifted.\v";
 
 static const char exit_statuses[] =
     "\nExit status: 0 done, 1 the file is cut short or garbled: its intact part is drawn and "
@@ -25,6 +28,10 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "FILE", 0,
      "Where the picture goes (default: beside the trace, ending in .svg); with `-' it goes to "
      "standard output and the summary to standard error",
+     0},
+    {"html", 'H', "FILE", 0,
+     "Write one HTML file instead, to zoom and search in with a browser; it needs no network. With "
+     "--output the picture is written too",
      0},
     {"width", 'w', "PX", 0,
      "Width of the picture (" TEXT(TRACE_WIDTH_MIN_PX) " to " TEXT(
@@ -65,6 +72,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case 'o':
         options->output = argument;
         return 0;
+    case 'H':
+        options->html = argument;
+        return 0;
     case 'w':
         options->view.width_px = parse_width(state, argument);
         return 0;
@@ -78,9 +88,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         options->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (options->path)
-            argp_error(state, "unexpected argument '%s'", argument);
-        options->path = argument;
+        if (options->path_count == TRACE_FILES_MAX)
+            argp_error(state, "more than %d files", TRACE_FILES_MAX);
+        options->paths[options->path_count++] = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "which trace file?");
@@ -108,7 +118,7 @@ void trace_options_parse(trace_options *options, int argc, char **argv)
 {
     static const struct argp parser = {.options = option_list,
                                        .parser = parse_option,
-                                       .args_doc = "FILE",
+                                       .args_doc = "FILE...",
                                        .doc = documentation,
                                        .help_filter = filter_help};
     *options = (trace_options){.view = {.width_px = 1200, .to_ms = HUGE_VAL}};

@@ -10,8 +10,10 @@
 #define TRACE_EXIT_NOTHING 2 /* nothing could be read, or not be written; or a bad command line */
 
 typedef struct trace_options {
-    const char *path;   /* "-": standard input */
-    const char *output; /* "-": standard output; NULL: after the path */
+    const char *paths[TRACE_FILES_MAX]; /* "-": standard input */
+    size_t path_count;
+    const char *output; /* the picture's. "-": standard output; NULL: after the first path */
+    const char *html;   /* the page's; NULL: none */
     trace_view view;
     bool json;
 } trace_options;

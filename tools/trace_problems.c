@@ -9,7 +9,8 @@
 static void make_printable(char *text)
 {
     for (; *text; text++) {
-        if (*text < 0x20 || *text == 0x7f) /* bytes from 0x80 on are negative */
+        const unsigned char byte = (unsigned char)*text; /* char has no sign on aarch64 */
+        if (byte < 0x20 || byte >= 0x7f)
             *text = '?';
     }
 }

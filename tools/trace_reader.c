@@ -20,6 +20,8 @@ typedef struct trace_reader {
     size_t number; /* the line's number, from 1 */
     uint64_t line_begin;
     uint64_t offset; /* where the next read begins */
+    bool has_op;     /* the line before told of an operation, which is the model's last */
+    bool is_whole;   /* the record that ends a trace was read */
     bool is_begun;   /* '[' was read */
     bool is_ended;   /* ']' was read */
     trace_result result;
@@ -126,10 +128,15 @@ static bool get_row(trace_reader *reader, const json_t *object, uint32_t *row_p)
 static void read_end_record(trace_reader *reader, const json_t *arguments)
 {
     trace_model *model = reader->model;
-    if (get_count_if_any(reader, arguments, "records", &model->records) &&
-        get_count_if_any(reader, arguments, "dropped", &model->dropped) &&
-        get_count_if_any(reader, arguments, "unwritten", &model->unwritten))
-        model->is_cut = false;
+    uint64_t records = 0, dropped = 0, unwritten = 0;
+    if (!get_count_if_any(reader, arguments, "records", &records) ||
+        !get_count_if_any(reader, arguments, "dropped", &dropped) ||
+        !get_count_if_any(reader, arguments, "unwritten", &unwritten) || reader->is_whole)
+        return;
+    model->records += records;
+    model->dropped += dropped;
+    model->unwritten += unwritten;
+    reader->is_whole = true;
 }
 
 static void read_metadata(trace_reader *reader, const json_t *object, const char *name)
@@ -179,6 +186,7 @@ static void read_operation(trace_reader *reader, const json_t *object)
     const json_t *arguments = json_object_get(object, "args");
     int64_t id = 0;
     int64_t duration_ns = 0;
+    reader->has_op = false;
     trace_op op = {
         .submitted_ns = TRACE_NO_TIME,
         .ready_ns = TRACE_NO_TIME,
@@ -212,8 +220,22 @@ static void read_operation(trace_reader *reader, const json_t *object)
     op.end_ns = op.begin_ns + duration_ns;
     if (get_row(reader, object, &op.row) &&
         name_row(reader, arguments, &reader->model->rows[op.row]))
-        (void)is_stored(reader, trace_model_add(reader->model, &op),
-                        "an operation too many; there may be 16777216");
+        reader->has_op = is_stored(reader, trace_model_add(reader->model, &op),
+                                   "an operation too many; there may be 16777216");
+}
+
+/* An end of a message. Its line comes right behind that of its operation, in the same row. */
+static void read_message(trace_reader *reader, const json_t *object, bool is_sender)
+{
+    int64_t flow = 0;
+    uint32_t row = 0;
+    trace_model *model = reader->model;
+    if (!reader->has_op || !get_count(reader, object, "id", &flow) ||
+        !get_row(reader, object, &row) || model->ops[model->op_count - 1].row != row)
+        return;
+    trace_op *op = &model->ops[model->op_count - 1];
+    op->flow = (uint64_t)flow;
+    op->is_sender = is_sender;
 }
 
 static void read_object(trace_reader *reader, const json_t *object)
@@ -227,7 +249,10 @@ static void read_object(trace_reader *reader, const json_t *object)
         read_metadata(reader, object, name);
     else if (strcmp(phase, "X") == 0 && category && strcmp(category, "ferry") == 0)
         read_operation(reader, object);
-    /* The rest, waits and flows, is for other viewers; the operations' args contain it. */
+    else if (name && strcmp(name, "message") == 0 && (*phase == 's' || *phase == 'f'))
+        read_message(reader, object, *phase == 's');
+    /* The rest, waits and what released whom, is for other viewers; the operations' args have it.
+     */
 }
 
 static void parse(trace_reader *reader, const char *text, size_t length)
@@ -324,6 +349,9 @@ static bool next_line(trace_reader *reader)
 
 trace_result trace_read(FILE *file, trace_model *model, trace_problems *problems)
 {
+    if (model->file_count == TRACE_FILES_MAX)
+        return TRACE_FULL;
+    model->file_count++;
     trace_reader reader = {
         .file = file,
         .model = model,
@@ -344,10 +372,11 @@ trace_result trace_read(FILE *file, trace_model *model, trace_problems *problems
     free(reader.line);
     if (reader.result != TRACE_OK)
         return reader.result;
-    if (model->is_cut)
+    model->is_cut |= !reader.is_whole;
+    if (!reader.is_whole)
         trace_problems_add(problems, reader.number, reader.offset,
                            "cut short: the record that ends a trace is missing");
     else if (!reader.is_ended)
         trace_problems_add(problems, reader.number, reader.offset, "cut short: no ']'");
-    return trace_model_finish(model, problems);
+    return TRACE_OK;
 }

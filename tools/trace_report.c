@@ -165,9 +165,27 @@ static void print_path(const trace_model *model, const trace_summary *summary, F
     }
 }
 
+/* How the files of a job were joined. */
+static void print_files(const trace_model *model, FILE *to)
+{
+    if (model->file_count < 2)
+        return;
+    fprintf(to, "  %u files, joined by %zu messages\n", model->file_count, model->joined);
+    for (uint32_t i = 0; i < model->file_count; i++) {
+        char figure[TRACE_FIGURE_BYTES];
+        if (model->shift_ns[i] == 0)
+            continue;
+        trace_text_time(figure, (double)model->shift_ns[i]);
+        fprintf(to, "  the times of file %u are taken %s later: its clock is another\n", i + 1,
+                figure);
+    }
+    fputs("\n", to);
+}
+
 void trace_report_print(const trace_model *model, const trace_summary *summary, FILE *to)
 {
     print_head(model, summary, to);
+    print_files(model, to);
     print_rows(model, summary, to);
     print_overlap(model, summary, to);
     print_path(model, summary, to);
@@ -250,9 +268,11 @@ trace_result trace_report_print_json(const trace_model *model, const trace_summa
                                      size_t problem_count, FILE *to)
 {
     json_t *object = json_pack(
-        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, s:f, s:o}",
+        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, "
+        "s:f, s:o}",
         "is_whole", (int)(problem_count == 0), "problems", (json_int_t)problem_count, "dropped",
-        (json_int_t)model->dropped, "unwritten", (json_int_t)model->unwritten, "engines",
+        (json_int_t)model->dropped, "unwritten", (json_int_t)model->unwritten, "files",
+        (json_int_t)model->file_count, "messages", (json_int_t)model->joined, "engines",
         (json_int_t)model->engine_count, "span_ns", (json_int_t)span_ns(model), "operations",
         (json_int_t)model->op_count, "failed", (json_int_t)summary->failed_count, "bytes",
         (json_int_t)(summary->size_bytes > INT64_MAX ? INT64_MAX : summary->size_bytes), "by_kind",

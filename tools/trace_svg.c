@@ -28,11 +28,14 @@ static const char style[] =
     ".copy{fill:#2f6db0}.call{fill:#1f7a4d}.other{fill:#77569e}.bad{fill:#c9252d}\n"
     ".crit{fill:#0d1117}.hold{fill:#e8a317}.queue{fill:#7f93a8}\n"
     ".a{fill:none;stroke:#9a6700;stroke-width:1;opacity:.55}\n"
+    ".n{fill:none;stroke:#2f6db0;stroke-width:1;opacity:.7}\n"
     ".p{fill:none;stroke:#0d1117;stroke-width:1.6}\n"
     "rect:hover{stroke:#0d1117;stroke-width:2}\n"
     "</style>\n"
     "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "
     "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#9a6700\"/></marker>"
+    "<marker id=\"n\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" "
+    "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#2f6db0\"/></marker>"
     "<marker id=\"p\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"5\" "
     "markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#0d1117\"/></marker>"
     "</defs>\n";
@@ -129,8 +132,11 @@ static void write_legend(const picture *picture, const trace_arrows *arrows)
                     "class=\"crit\" y=\"9\" width=\"22\" height=\"3\"/>",
                     "critical path");
     if (arrows->count > 0)
-        (void)write_entry(to, x, "<path class=\"a\" d=\"M0 6H21\" marker-end=\"url(#a)\"/>",
-                          arrows->is_all ? "lets go" : "lets go (critical path only)");
+        x = write_entry(to, x, "<path class=\"a\" d=\"M0 6H21\" marker-end=\"url(#a)\"/>",
+                        arrows->is_all ? "lets go" : "lets go (critical path only)");
+    if (arrows->messages > 0 && arrows->is_all)
+        (void)write_entry(to, x, "<path class=\"n\" d=\"M0 6H21\" marker-end=\"url(#n)\"/>",
+                          "message");
 }
 
 /* Returns 1, 2 or 5 times a power of ten. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of `ferry trace`: what a file says made harmless, and figures with their units. */
+/*
+ * Text of `ferry trace`, `ferry stats` and `ferry top`: what a file or another process says made
+ * harmless, and figures with their units.
+ */
 #ifndef TRACE_TEXT_H
 #define TRACE_TEXT_H
 

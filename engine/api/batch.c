@@ -144,6 +144,8 @@ static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
     }
     if (own->options.queue == NULL)
         own->options.queue = shared->queue;
+    if (own->options.scope == NULL)
+        own->options.scope = shared->scope;
     if (own->options.user_data == 0)
         own->options.user_data = shared->user_data;
     if (own->options.priority == FERRY_PRIORITY_NORMAL)
@@ -219,7 +221,7 @@ static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_
 static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
 {
     ferry_engine *engine = self->request.engine;
-    if (!fry_refusal_is_want(why))
+    if (!fry_refusal_poisons(why))
         return fry_refusal_future(engine, why);
     ferry_op local;
     const ferry_op *op = op_at(self, index, &local);
@@ -269,7 +271,7 @@ static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_requ
            fry_buffers_are_hosts(op->dst.buffer, op->src.buffer) &&
            op->dst.size_bytes <= request->engine->inline_copy_bytes && options->after_count == 0 &&
            options->access_count == 0 && options->deadline_ns == 0 && options->queue == NULL &&
-           self->request.options.after_count == 0 && !self->is_traced;
+           options->scope == NULL && self->request.options.after_count == 0 && !self->is_traced;
 }
 
 static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
@@ -491,7 +493,7 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
-                    shared->user_data == 0 && shared->queue == NULL &&
+                    shared->user_data == 0 && shared->queue == NULL && shared->scope == NULL &&
                     shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
     fry_late_call_ends(engine);

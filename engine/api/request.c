@@ -10,6 +10,7 @@
 #include "engine/graph/node.h"
 #include "engine/graph/refused_writes.h"
 #include "engine/graph/room.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 #include "engine/ground/ground.h"
@@ -35,6 +36,8 @@ static inline fry_refusal check_options(const ferry_engine *engine, const ferry_
         return FRY_REFUSED_OPTIONS_FLAGS;
     if (fry_unlikely(given->queue != NULL) && given->queue->engine != engine)
         return FRY_REFUSED_QUEUE_ENGINE;
+    if (fry_unlikely(given->scope != NULL) && given->scope->engine != engine)
+        return FRY_REFUSED_SCOPE_ENGINE;
     if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
         return FRY_REFUSED_PRIORITY;
     return FRY_TAKEN;
@@ -61,8 +64,11 @@ fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
     request->engine = engine;
     request->context = NULL;
     request->shared = NULL;
-    if (options == NULL) /* else fry_request_options writes all of them */
-        memset(&request->options, 0, sizeof request->options);
+    if (options == NULL) { /* else fry_request_options writes all of them */
+        /* In two: for one more word than this, the compiler calls for a string instruction. */
+        memset(&request->options, 0, __builtin_offsetof(ferry_op_options, scope));
+        request->options.scope = NULL;
+    }
     fry_refusal why = fry_engine_refusal_open(engine);
     if (fry_likely(why == FRY_TAKEN) && options != NULL)
         why = fry_request_options(request, engine, options);
@@ -165,11 +171,26 @@ static __attribute__((cold, noinline)) const char *kept_label(ferry_engine *engi
     return kept != NULL ? kept : "(a label that was not kept)";
 }
 
+static void set_deadline(fry_node *node, int64_t deadline_ns)
+{
+    if (deadline_ns < DEADLINE_MIN_NS)
+        deadline_ns = DEADLINE_MIN_NS;
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0 && node->deadline.when_ns <= deadline_ns)
+        return;
+    node->flags |= FRY_NODE_HAS_DEADLINE;
+    node->deadline.when_ns = deadline_ns;
+}
+
 static fry_refusal add_note(const fry_request *request, fry_node *node)
 {
     ferry_queue *queue = request->options.queue;
+    ferry_scope *scope = request->options.scope;
     fry_refusal why =
         fry_node_add_note(request->engine, request->context, node, request->options.user_data);
+    if (why == FRY_TAKEN && scope != NULL)
+        why = fry_scope_expect(scope, node);
+    if (why == FRY_TAKEN && scope != NULL && scope->deadline_ns != 0)
+        set_deadline(node, scope->deadline_ns);
     return why == FRY_TAKEN && queue != NULL ? fry_completion_expect(queue, node) : why;
 }
 
@@ -186,13 +207,11 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
             : kept_label(request->engine, options->label);
     if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
         node->priority = (unsigned)options->priority & 3u;
-    if (options->deadline_ns != 0) {
-        node->flags |= FRY_NODE_HAS_DEADLINE;
-        node->deadline.when_ns =
-            options->deadline_ns > DEADLINE_MIN_NS ? options->deadline_ns : DEADLINE_MIN_NS;
-    }
+    if (options->deadline_ns != 0)
+        set_deadline(node, options->deadline_ns);
     fry_refusal why = FRY_TAKEN;
-    if (fry_unlikely(options->user_data != 0 || options->queue != NULL))
+    if (fry_unlikely((options->user_data | (uintptr_t)options->queue | (uintptr_t)options->scope) !=
+                     0))
         why = add_note(request, node);
     for (size_t i = 0; why == FRY_TAKEN && i < options->after_count; i++)
         why = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
@@ -223,11 +242,12 @@ __attribute__((cold, noinline)) void fry_request_share_large(const fry_request *
 
 /* ---- refused writes ---- */
 
-/* If the reason is lack of room, marks what the operation would have written as not valid. */
+/* If the reason is lack of room, or a cancelled scope, marks what the operation would have written
+ * as not valid. */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         fry_refusal why, const fry_row_span *dst)
 {
-    if (!fry_refusal_is_want(why))
+    if (!fry_refusal_poisons(why))
         return fry_refusal_future(engine, why);
     fry_context *context = request->context; /* NULL: there was no memory for a context */
     if (dst != NULL && !fry_rows_are_empty(dst) && fry_rows_check(engine, dst) == FRY_TAKEN) {

@@ -30,10 +30,7 @@
 #include "engine/graph/turn.h"
 #include "engine/ground/refusal.h"
 
-/* Bounds of one tick; the first to be reached ends it. */
-#define LOOKS_A_TICK 2048 /* at operations */
 #define LOOKS_A_CLOCK 32
-#define TICK_NS 250000
 
 static void begin_walk(fry_turn *turn, fry_node *own)
 {
@@ -42,9 +39,11 @@ static void begin_walk(fry_turn *turn, fry_node *own)
     turn->wake = true;
 }
 
-static void end_walk(fry_turn *turn, fry_node *own)
+static void walk_ends(fry_turn *turn, fry_node *own)
 {
     fry_error *why = own->op.batch.cancel;
+    turn->engine->cancelling = NULL;
+    turn->engine->cancel_at = NULL;
     own->op.batch.cancel = NULL;
     (void)fry_node_unhold(own);
     if (own->state < FRY_NODE_RESOLVED && own->op.batch.has_failed) {
@@ -101,7 +100,7 @@ static void cancel_member(fry_turn *turn, const fry_node *own, fry_node *member)
 /*
  * Goes on with a batch. Returns how many looks are left; not 0: all its operations have resolved.
  */
-static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t left)
+static size_t walk(fry_turn *turn, fry_node *own, int64_t end_ns, size_t left)
 {
     ferry_engine *engine = turn->engine;
     if (engine->cancelling != own) {
@@ -127,26 +126,6 @@ static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t l
     return left;
 }
 
-size_t fry_batches_cancel(fry_turn *turn)
-{
-    ferry_engine *engine = turn->engine;
-    if (fry_likely(engine->cancelled.first == NULL))
-        return 0;
-    size_t left = LOOKS_A_TICK;
-    int64_t end_ns = fry_clock_monotonic_ns() + TICK_NS;
-    while (engine->cancelled.first != NULL) {
-        fry_node *own = FRY_CONTAINER(engine->cancelled.first, fry_node, request_link);
-        left = walk(turn, own, end_ns, left);
-        if (left == 0)
-            break;
-        (void)fry_queue_pop(&engine->cancelled);
-        engine->cancelling = engine->cancel_at = NULL;
-        end_walk(turn, own);
-        left--;
-    }
-    return LOOKS_A_TICK - left;
-}
-
 /* ---- its row ---- */
 
 static bool awaits(const fry_node *own)
@@ -168,5 +147,7 @@ const fry_op_kind fry_kind_batch = {
     .entered = entered,
     .awaits = awaits,
     .cancel = cancel,
+    .walk = walk,
+    .walk_ends = walk_ends,
     .describe = describe,
 };

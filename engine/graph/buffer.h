@@ -29,8 +29,8 @@ struct ferry_buffer {
     uint32_t references;
     bool is_wrapped;
     bool is_source; /* operations only read it */
-    uint8_t kind;  /* fry_memory_kind, of memory that ferry allocated */
-    uint8_t pages; /* fry_pages, of a host's buffer; any thread writes it, and all find the same */
+    uint8_t kind;   /* fry_memory_kind, of memory that ferry allocated */
+    uint8_t pages;  /* fry_pages, of a host's buffer; any thread writes it, and all find the same */
     ferry_engine *engine;
     ferry_device *device;
     fry_device *memory_device; /* frees the memory: a GPU's device for pinned memory */

@@ -10,6 +10,10 @@
 #include "engine/graph/node.h"
 #include "engine/graph/turn.h"
 
+/* Bounds of one tick of walks; the first to be reached ends it. */
+#define LOOKS_A_TICK 2048 /* at operations */
+#define TICK_NS 250000
+
 void fry_cancel_node(fry_turn *turn, fry_node *node)
 {
     if (node->state >= FRY_NODE_RESOLVED)
@@ -19,6 +23,26 @@ void fry_cancel_node(fry_turn *turn, fry_node *node)
         fry_node_refuse(node, FERRY_E_CANCELLED, error, false);
     else
         fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
+}
+
+size_t fry_cancel_go_on(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    if (fry_likely(engine->cancelled.first == NULL))
+        return 0;
+    size_t left = LOOKS_A_TICK;
+    int64_t end_ns = fry_clock_monotonic_ns() + TICK_NS;
+    while (engine->cancelled.first != NULL) {
+        fry_node *node = FRY_CONTAINER(engine->cancelled.first, fry_node, request_link);
+        const fry_op_kind *kind = fry_kind(engine, node);
+        left = kind->walk(turn, node, end_ns, left);
+        if (left == 0)
+            break;
+        (void)fry_queue_pop(&engine->cancelled);
+        kind->walk_ends(turn, node);
+        left--;
+    }
+    return LOOKS_A_TICK - left;
 }
 
 size_t fry_cancel_requested(fry_turn *turn)

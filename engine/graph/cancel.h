@@ -8,6 +8,12 @@
 /* Cancels the operations whose cancel was requested. Returns how many. */
 size_t fry_cancel_requested(fry_turn *turn);
 
+/*
+ * Goes on cancelling the operations of batches and scopes, for less than a millisecond. Returns how
+ * much was done.
+ */
+size_t fry_cancel_go_on(fry_turn *turn);
+
 /* Fails operations with a deadline of now_ns (engine's clock) or before. Returns how many. */
 size_t fry_expire_due(fry_turn *turn, int64_t now_ns);
 

@@ -24,7 +24,9 @@
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/graph/room.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/stock.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
@@ -35,7 +37,11 @@ static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 
 bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
 {
-    return may_copy_at_once(turn, copy) && fry_lane_copy_plain_inline(lane, copy);
+    if (!may_copy_at_once(turn, copy) || !fry_lane_copy_plain_inline(lane, copy))
+        return false;
+    if (fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_copied(turn->engine, copy->size_bytes);
+    return true;
 }
 
 /* A small copy that nothing holds leaves nothing in the graph. */
@@ -43,8 +49,8 @@ static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & FRY_NODE_HAS_DEADLINE) != 0 || fry_node_has_more_uses(node) ||
-        node->refusal != FERRY_OK || !may_copy_at_once(turn, &node->op.copy) ||
-        !fry_lane_copy_inline(node))
+        node->refusal != FERRY_OK || fry_node_is_rated(node) ||
+        !may_copy_at_once(turn, &node->op.copy) || !fry_lane_copy_inline(node))
         return false;
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);
@@ -170,7 +176,8 @@ static inline bool may_stay(const fry_op_kind *kind, const fry_node *node)
 static inline bool may_start(const fry_turn *turn, const fry_node *node)
 {
     return fry_node_holding(node) == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
-           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0 &&
+           !fry_node_is_rated(node);
 }
 
 /* The whole node is in: it joins the live nodes, and starts if nothing holds it. */
@@ -305,6 +312,10 @@ static fry_entry enter(fry_turn *turn, fry_node *node)
 {
     fry_entering *in = &turn->engine->entering;
     bool is_new = fry_likely(in->node == NULL);
+    if (is_new && fry_node_has_note(node))
+        fry_scope_enter(node);
+    if (is_new && fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_enters(turn->engine, node);
     if (is_new && (node->flags & FRY_NODE_HAS_SPANS) != 0 && copy_at_once(turn, node))
         return FRY_ARRIVED;
     const fry_op_kind *kind = fry_kind(turn->engine, node);

@@ -29,7 +29,9 @@
 #include "engine/graph/live.h"
 #include "engine/graph/node.h"
 #include "engine/graph/park.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/stuck.h"
+#include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
 
@@ -262,6 +264,8 @@ static void retire(fry_turn *turn, fry_node *node)
 static void become_quiet(fry_turn *turn, fry_node *node)
 {
     set_state(turn, node, FRY_NODE_QUIET);
+    if (fry_node_has_note(node))
+        fry_scope_member_quiet(node);
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_quiet(turn, node);
     if (node->successors != NULL)
@@ -270,8 +274,23 @@ static void become_quiet(fry_turn *turn, fry_node *node)
         retire(turn, node);
 }
 
+/* Out of line, like the next, so that what resolves most nodes stays small. */
+static __attribute__((noinline)) void count_end(const ferry_engine *engine, const fry_node *node)
+{
+    fry_tally_resolves(engine->tally, node);
+    if (fry_unlikely(node->is_timed))
+        fry_tally_counts_latency(engine, node);
+}
+
+static __attribute__((noinline)) void resolve_noted(fry_turn *turn, fry_node *node)
+{
+    fry_completion_record(turn, node);
+    fry_scope_member_resolved(turn, node);
+}
+
 /* The status of the node's future is set. */
-static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
+static inline __attribute__((always_inline)) void resolve(fry_turn *turn, fry_node *node,
+                                                          bool is_under_way)
 {
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
         fry_deadline_remove(turn->engine, node);
@@ -280,9 +299,10 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0) && !fry_node_is_join(node) &&
-        node->has_note)
-        fry_completion_record(turn, node);
+    if (fry_unlikely(turn->engine->tally != NULL))
+        count_end(turn->engine, node);
+    if (fry_node_has_note(node))
+        resolve_noted(turn, node);
     if (fry_unlikely(node->batch != NULL))
         fry_batch_member_ended(turn, node, is_under_way);
 }
@@ -421,6 +441,8 @@ void fry_graph_fail_refused(fry_turn *turn, fry_node *node)
 
 void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
 {
+    if (fry_unlikely(turn->engine->tally != NULL))
+        count_end(turn->engine, node);
     set_state(turn, node, FRY_NODE_RESOLVED);
     fire_resolved(turn, node);
     become_quiet(turn, node);
@@ -439,6 +461,8 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
     node->future.status = FERRY_OK;
     resolve(turn, node, false);
     set_state(turn, node, FRY_NODE_QUIET);
+    if (fry_node_has_note(node))
+        fry_scope_member_quiet(node);
     fire_everything(turn, node);
     retire(turn, node);
 }
@@ -547,7 +571,8 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
     } else if (node->state <= FRY_NODE_READY && fry_node_holding(node) == 0 &&
                (node->flags & FRY_NODE_FAILING) == 0) {
         fry_store_relaxed(&node->state, FRY_NODE_READY);
-        if (fry_likely(!is_late(turn, node)))
+        if (fry_likely(!is_late(turn, node)) &&
+            !(fry_node_has_note(node) && fry_scope_holds_back(turn, node)))
             start(turn, node);
     } else if (node->state == FRY_NODE_RESOLVED && fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
         if (!fry_node_awaits_others(fry_kind(turn->engine, node), node))

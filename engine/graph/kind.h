@@ -54,6 +54,7 @@ typedef enum fry_dump_reason {
     FRY_DUMP_FUNCTION,   /* its function, which has begun */
     FRY_DUMP_MEMBER,     /* the other end of a message, or the lane to it */
     FRY_DUMP_OUTSIDE,    /* the user, who resolves the promise */
+    FRY_DUMP_RATE,       /* the limit of its scope */
 } fry_dump_reason;
 
 /* What dumps and records show of an operation besides its head. */
@@ -118,6 +119,13 @@ typedef struct fry_op_kind {
     void (*failed)(fry_turn *turn, fry_node *node, bool is_under_way);
     /* On the loop: a cancel was requested. NULL: it fails with FERRY_E_CANCELLED. */
     void (*cancel)(fry_turn *turn, fry_node *node);
+    /*
+     * On the loop: goes on cancelling its operations, after `cancel` has put it into
+     * engine->cancelled, by as many looks as are left, and until end_ns by the monotonic clock.
+     * Returns how many are left; 0: there is more. Then walk_ends is called.
+     */
+    size_t (*walk)(fry_turn *turn, fry_node *node, int64_t end_ns, size_t left);
+    void (*walk_ends)(fry_turn *turn, fry_node *node);
 
     /* ---- views ---- */
 

@@ -81,7 +81,8 @@ static inline void fry_live_stamp(fry_turn *turn, fry_node *node)
         fry_live_look_at_clock(engine);
     else
         engine->stamps_left--;
-    node->entered_ns = engine->stamp_ns;
+    if (fry_likely(!node->is_timed))
+        node->entered_ns = engine->stamp_ns;
     if (fry_unlikely(engine->watchdog_wants_timer))
         turn->wake = true;
 }

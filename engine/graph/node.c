@@ -6,6 +6,7 @@
 #include "engine/graph/buffer.h"
 #include "engine/graph/completion.h"
 #include "engine/graph/kind.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/use.h"
 #include "engine/ground/context.h"
@@ -194,7 +195,10 @@ fry_refusal fry_node_add_note(ferry_engine *engine, fry_context *context, fry_no
     fry_note *note = fry_pool_take_or_grow(&engine->notes, &context->notes, &status);
     if (note == NULL)
         return fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
-    *note = (fry_note){.label = node->label, .user_data = user_data, .queue = NULL};
+    note->label = node->label;
+    note->user_data = user_data;
+    note->queue = NULL;
+    note->scope = NULL;
     node->note = note;
     node->has_note = 1;
     node->flags |= FRY_NODE_HAS_NOTE;
@@ -205,6 +209,8 @@ static void give_note(ferry_engine *engine, fry_context *context, fry_node *node
 {
     if (fry_unlikely(node->note->queue != NULL))
         fry_completion_cancel(node); /* it was not submitted */
+    if (fry_unlikely(node->note->scope != NULL))
+        fry_scope_forget(node);
     if (fry_likely(context != NULL)) {
         fry_pool_give(&engine->notes, &context->notes, node->note);
         return;

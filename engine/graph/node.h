@@ -29,6 +29,7 @@ typedef struct fry_reader fry_reader;
 typedef struct fry_layer fry_layer;
 typedef struct fry_lane fry_lane;
 typedef struct fry_turn fry_turn;
+typedef struct fry_tally fry_tally;
 typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
@@ -128,11 +129,25 @@ struct fry_use {
     ferry_access_mode mode;
 };
 
-/* What a caller attached to an operation besides a label. */
+/* Whether a scope's rate lets an operation begin: scope.c. */
+enum fry_pace {
+    FRY_PACE_FREE = 0, /* it has not asked, or need not */
+    FRY_PACE_WAITS,    /* READY, in the line of those who wait */
+    FRY_PACE_BEGUN,    /* it may begin, or has failed meanwhile */
+};
+
+/* What a caller attached to an operation besides a label. Only a scope uses its second line. */
 typedef struct fry_note {
     const char *label; /* or NULL */
     uint64_t user_data;
     ferry_queue *queue; /* where its record goes: completion.h; NULL: nowhere, or it was made */
+    ferry_scope *scope; /* that counts it until it is quiet; or NULL. The rest is the scope's */
+    union {             /* with the baton, once `node` is set */
+        LIST_ENTRY(fry_note) member;
+        TAILQ_ENTRY(fry_note) in_line; /* FRY_PACE_WAITS */
+    };
+    fry_node *node; /* whose note it is; NULL: it has not entered */
+    uint8_t pace;   /* fry_pace */
 } fry_note;
 
 /* A place on a stream. */
@@ -245,6 +260,11 @@ typedef struct fry_promise_op {
     fry_error *refusal_error; /* for a cancel before it entered, if `refusal` is set */
 } fry_promise_op;
 
+/* A scope's own node: scope.c. */
+typedef struct fry_scope_op {
+    ferry_scope *scope; /* freed with the node */
+} fry_scope_op;
+
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
     fry_error *cancel; /* the reason to cancel its operations; NULL: they are not cancelled */
@@ -299,6 +319,7 @@ struct fry_node {
     uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone; else 0 */
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
                                  source, then its destination are its first two uses */
+    uint8_t is_timed : 1;     /* entered_ns is exact, and its latency is counted */
     uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
                                  the node is submitted: any thread may read it */
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
@@ -324,6 +345,7 @@ struct fry_node {
                 fry_message_op message;
                 fry_promise_op promise;
                 fry_batch_op batch;
+                fry_scope_op scope;
             } op;
         };
         fry_join_op join;
@@ -421,6 +443,13 @@ static inline bool fry_node_is_landing(const fry_node *node)
 static inline bool fry_node_has_more_uses(const fry_node *copy)
 {
     return copy->uses != NULL && (!copy->has_rows || copy->uses->next->next != NULL);
+}
+
+/* Whether the node, which may be a join, has a note. */
+static inline bool fry_node_has_note(const fry_node *node)
+{
+    return fry_unlikely((node->flags & FRY_NODE_HAS_NOTE) != 0) && node->kind != FRY_OP_JOIN &&
+           node->has_note;
 }
 
 /* Any thread, while it knows the node: the second line is valid. */

@@ -124,6 +124,15 @@ void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *n
         (void)fry_turn_end(&turn, budget);
 }
 
+void fry_turn_help(ferry_engine *engine, fry_context *context)
+{
+    fry_turn turn;
+    if (context == NULL)
+        fry_wake(engine); /* see fry_turn_push_chain */
+    else if (fry_turn_begin(&turn, engine, context, false))
+        (void)fry_turn_end(&turn, engine->submit_budget);
+}
+
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
 {
     fry_turn_push_chain(engine, context, &node->link, &node->link, engine->submit_budget);

@@ -40,7 +40,10 @@ size_t fry_turn_end(fry_turn *turn, size_t budget);
  */
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node);
 
-/* The same for a chain of nodes, linked from the newest to the oldest. */
+/* Works on what was put in the inbox, unless another thread does. The context may be NULL. */
+void fry_turn_help(ferry_engine *engine, fry_context *context);
+
+/* The same as fry_turn_push for a chain of nodes, linked from the newest to the oldest. */
 void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
                          fry_link *oldest, size_t budget);
 

@@ -140,12 +140,13 @@ static inline void fry_disarm(ferry_engine *engine)
 
 /*
  * Wakes the loop if it sleeps. The caller has published the work and passed a full barrier; see
- * sleeper.pml. Any thread, also with the baton. After the loop has stopped there is nobody to
- * wake: see late.h.
+ * sleeper.pml. The load is seq_cst, because for most callers that barrier is a read-modify-write,
+ * and a weaker load could pass it on aarch64 (NOTIFY_WITHOUT_BARRIER in the model). Any thread,
+ * also with the baton. After the loop has stopped there is nobody to wake: see late.h.
  */
 static inline void fry_wake(ferry_engine *engine)
 {
-    if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
+    if (fry_unlikely(fry_load_seq_cst(&engine->asleep) != FRY_AWAKE))
         fry_wake_now(engine);
 }
 

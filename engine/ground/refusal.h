@@ -47,6 +47,10 @@
     X(ACCESS_MODE, FERRY_E_INVALID, "the mode of an access is not a ferry_access_mode")            \
     X(PRIORITY, FERRY_E_INVALID, "priority is not a ferry_priority")                               \
     X(QUEUE_ENGINE, FERRY_E_INVALID, "the completion queue belongs to another engine")             \
+    X(SCOPE_ENGINE, FERRY_E_INVALID, "the scope belongs to another engine")                        \
+    X(SCOPE_CLOSED, FERRY_E_INVALID, "the scope is closed")                                        \
+    X(SCOPE_CANCELLED, FERRY_E_CANCELLED, "the scope was cancelled")                               \
+    X(SCOPE_NULL, FERRY_E_INVALID, "scope is NULL")                                                \
     X(OPTIONS_FLAGS, FERRY_E_INVALID,                                                              \
       "flags in the operation's options has bits that this version does not know")                 \
     /* spans */                                                                                    \
@@ -167,6 +171,15 @@ static inline bool fry_refusal_is_want(fry_refusal why)
 {
     ferry_status status = fry_refusal_status(why);
     return status == FERRY_E_AGAIN || status == FERRY_E_NO_MEMORY;
+}
+
+/*
+ * Whether what the operation was to write is poisoned: it was valid, and was not done for want, or
+ * because it was cancelled before.
+ */
+static inline bool fry_refusal_poisons(fry_refusal why)
+{
+    return fry_refusal_is_want(why) || why == FRY_REFUSED_SCOPE_CANCELLED;
 }
 
 /* The static error of a reason, for the refused future and as cause for its dependents. */

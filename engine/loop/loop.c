@@ -16,7 +16,6 @@
 #include "engine/loop/loop.h"
 
 #include "engine/engine.h"
-#include "engine/graph/batch_node.h"
 #include "engine/graph/buffer.h"
 #include "engine/graph/cancel.h"
 #include "engine/graph/emit.h"
@@ -26,6 +25,7 @@
 #include "engine/graph/look.h"
 #include "engine/graph/node.h"
 #include "engine/graph/ready_queue.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/turn.h"
 #include "engine/graph/work.h"
 #include "engine/graph/writable.h"
@@ -64,12 +64,14 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
             fry_cancel_all(&turn);
         if (fry_load_relaxed(&engine->requests.top) != NULL)
             done += fry_cancel_requested(&turn);
-        done += fry_batches_cancel(&turn);
+        done += fry_cancel_go_on(&turn);
         done += fry_lanes_poll(&turn);
         if (fry_unlikely(members != NULL))
             done += fry_members_turn(&turn, members);
         if (engine->deadlines.first != NULL)
             done += fry_expire_due(&turn, fry_clock_now_ns(&engine->clock));
+        if (fry_unlikely(engine->rates.first != NULL))
+            done += fry_scopes_begin_due(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_frees_are_due(engine))
@@ -128,7 +130,7 @@ static bool may_stop_locked(const ferry_engine *engine)
 bool fry_loop_is_needed(const ferry_engine *engine)
 {
     return !is_idle_locked(engine) || engine->busy != NULL || engine->deadlines.first != NULL ||
-           fry_load_relaxed(&engine->closing) != 0;
+           engine->rates.first != NULL || fry_load_relaxed(&engine->closing) != 0;
 }
 
 /* What fry_arm finds out before a sleep. */

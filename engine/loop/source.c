@@ -32,6 +32,11 @@ static int64_t next_deadline_ns(ferry_engine *engine)
     return fry_timers_next_ns(&engine->deadlines);
 }
 
+static int64_t next_rate_ns(ferry_engine *engine)
+{
+    return fry_timers_next_ns(&engine->rates);
+}
+
 /*
  * In the order of a tick. Loops over the table are unrolled, so that the functions are called
  * directly.
@@ -40,6 +45,7 @@ static const fry_source sources[] = {
     {.arm = arm_lanes, .next_ns = fry_lanes_next_look_ns},
     {.arm = arm_members, .next_ns = fry_members_next_ns, .again_ns = fry_members_again_ns},
     {.next_ns = next_deadline_ns},
+    {.next_ns = next_rate_ns},
     {.next_ns = fry_watchdog_next_ns, .again_ns = fry_watchdog_again_ns},
 };
 #define SOURCES (sizeof sources / sizeof sources[0])

@@ -18,6 +18,7 @@
 #include "engine/graph/join.h"
 #include "engine/graph/lane.h"
 #include "engine/graph/node.h"
+#include "engine/graph/scope.h"
 #include "engine/graph/segment.h"
 #include "engine/graph/turn.h"
 #include "engine/ground/context.h"
@@ -93,6 +94,8 @@ static void view_of(const ferry_engine *engine, const fry_node *node, fry_kind_v
     };
     if (kind->describe != NULL)
         kind->describe(engine, node, view);
+    if (fry_node_waits_for_rate(node))
+        view->reason = FRY_DUMP_RATE;
 }
 
 static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
@@ -279,6 +282,7 @@ static size_t copy_poisons(ferry_engine *engine, fry_dump_poison *poisons, size_
 static void print_poisons(fry_dump *dump, const fry_dump_form *form)
 {
     ferry_engine *engine = dump->engine;
+    uint64_t shown = 0;
     bool is_first = true, is_over = false;
     for (bool has_begun_list = false; !is_over; has_begun_list = true) {
         fry_turn turn;
@@ -288,7 +292,10 @@ static void print_poisons(fry_dump *dump, const fry_dump_form *form)
             engine->dump_offset = 0;
         }
         size_t count = copy_poisons(engine, dump->slice.poisons, FRY_DUMP_SLICE);
-        is_over = engine->dump_buffer == NULL;
+        shown += count;
+        is_over = engine->dump_buffer == NULL || shown >= dump->poison_limit;
+        dump->totals.is_cut |= engine->dump_buffer != NULL && is_over;
+        engine->dump_buffer = is_over ? NULL : engine->dump_buffer;
         turn_end(&turn);
         for (size_t i = 0; i < count; i++) {
             form->poison(dump, &dump->slice.poisons[i], is_first);
@@ -390,6 +397,7 @@ fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t pro
     dump->start_ns = fry_clock_coarse_ns(&engine->clock);
     dump->left = promise_limit;
     dump->node_limit = node_limit;
+    dump->poison_limit = UINT64_MAX;
     return dump;
 }
 

@@ -114,7 +114,8 @@ struct fry_dump {
     int64_t
         start_ns;  /* by the coarse clock, or later: operations that enter after it are not shown */
     uint64_t left; /* how many promises, then operations, may still be shown */
-    uint64_t node_limit; /* operations that may be shown */
+    uint64_t node_limit;   /* operations that may be shown */
+    uint64_t poison_limit; /* about how many poisoned spans are shown */
     fry_dump_facts facts;
     fry_dump_totals totals;
     fry_dump_lane *lanes; /* by index of the stream, for the devices that existed at the start */

@@ -39,7 +39,7 @@ const char *fry_dump_reason_name(uint8_t reason)
         [FRY_DUMP_STREAM] = "stream",     [FRY_DUMP_DEVICE] = "device",
         [FRY_DUMP_MEMBER] = "member",     [FRY_DUMP_LOOP] = "loop",
         [FRY_DUMP_EXECUTOR] = "executor", [FRY_DUMP_FUNCTION] = "function",
-        [FRY_DUMP_OUTSIDE] = "outside",
+        [FRY_DUMP_OUTSIDE] = "outside",   [FRY_DUMP_RATE] = "rate",
     };
     return names[reason];
 }

@@ -144,13 +144,16 @@ FERRY_API ferry_status ferry_buffer_create(ferry_device *device,
                                            const ferry_buffer_options *options,
                                            ferry_buffer **buffer_p, ferry_error **error_p);
 
-/* The same without an error, for memory that ferry allocates: of the default kind, and of any. */
+/*
+ * Like ferry_buffer_create without an error, for memory that ferry allocates: of the default kind,
+ * or of the kind that is named.
+ */
 FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
                                           ferry_buffer **buffer_p);
 FERRY_API ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes,
                                                ferry_memory kind, ferry_buffer **buffer_p);
 
-/* The same without an error, for memory of the caller's. memory is not NULL. */
+/* Like ferry_buffer_create without an error, for the caller's memory, which must not be NULL. */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
                                          ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);
 

@@ -37,8 +37,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *  arg     passed to write
  * Uses about 100 KiB of the engine's allocator during the call. Returns FERRY_OK when all was
  * written; FERRY_E_INVALID for a NULL or an invalid format; FERRY_E_NO_MEMORY, or FERRY_E_BUSY if
- * another dump of this engine is under way, also the watchdog's (in both cases nothing was
- * written); FERRY_E_FORKED.
+ * another dump of this engine is under way, also the watchdog's or one for `ferry top` (in both
+ * cases nothing was written); FERRY_E_FORKED.
  *
  * The JSON object, in UTF-8. Labels are cut at 127 bytes; bytes of a label that are not UTF-8 show
  * as U+FFFD. Later versions may add members. Members without a value are left out.
@@ -68,12 +68,14 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   ferry_future_all, "operations"
  *      "waits_for"  "operations" (see "waits"), "stream" (for room in it), "device" (to fire),
  *                   "member" (the other end of a message), "loop", "executor" (to run the task),
- *                   "function" (to return), "outside" (for the promise to be resolved)
+ *                   "function" (to return), "outside" (for the promise to be resolved), "rate"
+ *                   (its scope's limit)
  *      "waits"      operations that it waits for, at most 8: "op"; "nature": "after", "read",
  *                   "order", "any", "issued", "quiet", for a drain "before" (the oldest operation
  *                   before it); "where": "host", or "device" if its stream waits
  *      "more"       number of further operations that it waits for; for a batch all of its own,
- *                   each of which names the batch
+ *                   each of which names the batch; for a scope that is closed those that are not
+ *                   quiet
  *      "batch"      the batch that counts it
  *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it fails when the graph is next worked on),

@@ -102,7 +102,8 @@ typedef struct ferry_engine_options {
                                   thread, rounded up to a power of two; the newest are logged when a
                                   deadline or a device fails an operation; default 0 (off), at most
                                   2^20 */
-    uint32_t reserved;         /* zero */
+    uint32_t stats;            /* 1: the engine and its scopes count what they do
+                                  (ferry_stats_read); default 0 */
     struct ev_loop *ev_loop;  /* FERRY_LOOP_ATTACHED: the libev loop, which must not be running yet;
                                  borrowed until the shutdown has succeeded: docs/threading.md */
     ferry_executor *executor; /* runs functions and callbacks that name no executor; borrowed until
@@ -126,6 +127,11 @@ typedef struct ferry_engine_options {
                                      wanted, one is ended for it that nothing goes over, the one
                                      that was used the longest time ago first; if all are in use,
                                      one that has been for some time. 1 to 1024; default 16 */
+    const char *stats_path; /* path of a Unix socket that the engine makes, by which `ferry stats`
+                               and `ferry top` of the same user read its figures and what it waits
+                               for; copied; at most 107 bytes. Needs stats. A socket that a dead
+                               process left there is replaced; ferry_engine_shutdown removes the
+                               engine's as it begins. Default NULL: none */
 } ferry_engine_options;
 
 #define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)
@@ -142,7 +148,8 @@ typedef struct ferry_engine_options {
  * Any thread, also in a fork's child. May block: it starts threads, which block all signals.
  * Returns FERRY_OK; FERRY_E_INVALID for options out of their limits or a NULL engine_p;
  * FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if the operating system refuses a descriptor or a thread;
- * FERRY_E_BUSY if ev_loop is running, in this or another thread.
+ * FERRY_E_BUSY if ev_loop is running, in this or another thread, or if a living process serves
+ * stats_path.
  */
 FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
                                            ferry_engine **engine_p, ferry_error **error_p);

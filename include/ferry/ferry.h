@@ -3,8 +3,10 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, queue.h, event.h, group.h, message.h, trace.h, dump.h, info.h. docs/threading.md has
- * the rules for threads in one place. Unless the comment of a function says otherwise:
+ * future.h, queue.h, scope.h, stats.h, event.h, group.h, message.h, trace.h, dump.h,
+ * info.h.
+ * docs/threading.md has the rules for threads in one place. Unless the comment of a function says
+ * otherwise:
  *  - Any thread may call the function, also inside a callback, while the handles that it gets are
  *    valid. An engine and its devices are valid until ferry_engine_release; every other handle is
  *    valid until its own release, which may come after the engine's.
@@ -36,6 +38,8 @@
 #include <ferry/message.h>
 #include <ferry/op.h>
 #include <ferry/queue.h>
+#include <ferry/scope.h>
+#include <ferry/stats.h>
 #include <ferry/status.h>
 #include <ferry/trace.h>
 #include <ferry/types.h>

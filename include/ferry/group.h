@@ -298,7 +298,7 @@ FERRY_API ferry_future *ferry_group_watch(ferry_group *group, const char *key, u
                                           int64_t deadline_ns);
 
 /*
- * Preemption. A member that must go (SIGTERM from its scheduler) gives notice. Then all members
+ * Preemption: a member that must go (SIGTERM from its scheduler) gives notice. Then all members
  * agree on one step after which to stop, so that all save the same state. Before each step a member
  * calls ferry_group_step with the step's number; numbers grow from 1. While there is no notice, the
  * future resolves at once and asks nobody. After a notice it resolves when the live members have

@@ -137,7 +137,7 @@ typedef struct ferry_variable_info {
 
 #define FERRY_VARIABLE_INFO_INIT FERRY_SIZED_INIT(ferry_variable_info)
 
-/* Their number. Any thread. */
+/* The number of environment variables that ferry reads. Any thread. */
 FERRY_API size_t ferry_variable_count(void);
 
 /*

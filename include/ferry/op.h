@@ -27,7 +27,8 @@ extern "C" {
     X(FERRY_OP_SEND, 13, "send")                                                                   \
     X(FERRY_OP_RECV, 14, "recv")                                                                   \
     X(FERRY_OP_ASYNC, 15, "async")                                                                 \
-    X(FERRY_OP_PROBE, 16, "probe")
+    X(FERRY_OP_SCOPE, 16, "scope")                                                                 \
+    X(FERRY_OP_PROBE, 17, "probe")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */
@@ -86,6 +87,8 @@ typedef struct ferry_op_options {
     ferry_queue *queue;      /* receives a record when the operation resolves (queue.h), or NULL. Of
                                 the same engine, and not released. If there is no room in it, the
                                 operation is refused with FERRY_E_AGAIN */
+    ferry_scope *scope;      /* that it joins (scope.h), or NULL. Of the same engine, and not
+                                released */
 } ferry_op_options;
 
 #define FERRY_OP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_op_options)
@@ -289,9 +292,9 @@ typedef struct ferry_op {
  *                 NULL, that the caller releases. With NULL the operations take less memory, and
  *                 small copies that can be done at once take none
  *  options        of the batch; NULL: none. Its after[] is added to that of each operation. Its
- *                 deadline, label, user_data, queue and priority are for operations that set none.
- *                 It must not name accesses. The batch itself makes no record in the queue, unless
- *                 it has no operations
+ *                 deadline, label, user_data, queue, scope and priority are for operations that
+ *                 set none. It must not name accesses. The batch itself makes no record in the
+ *                 queue and does not join the scope, unless it has no operations
  * Returns one reference, never NULL, to a future that resolves like ferry_future_all of the
  * operations: FERRY_OK when all have succeeded; FERRY_E_DEPENDENCY as soon as one fails, with that
  * failure's first error as cause, while the other operations go on. ferry_future_cancel on this

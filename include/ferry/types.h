@@ -16,6 +16,7 @@ typedef struct ferry_executor ferry_executor; /* where functions and callbacks r
 typedef struct ferry_task ferry_task;         /* one run of a function, handed to an executor */
 
 typedef struct ferry_queue ferry_queue; /* records of operations that have resolved */
+typedef struct ferry_scope ferry_scope; /* operations that end, or are limited, together */
 typedef struct ferry_group ferry_group; /* the processes of one job, including this one */
 
 typedef uint32_t ferry_rank; /* a member of a group: 0 to the group's size, exclusive */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: headers, library, modules, ferry.pc, a CMake package, the ferry
-# tool.
+# What `cmake --install` puts where: headers, the shared and the static library, modules, ferry.pc, a
+# CMake package, the ferry tool, the manual.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -23,6 +23,7 @@ if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
 else()
     set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
+list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE pc_dl_libs)
 configure_file(script/cmake/ferry.pc.in ${package_build_dir}/ferry.pc @ONLY)
 
 configure_package_config_file(script/cmake/ferryConfig.cmake.in
@@ -41,6 +42,11 @@ endif()
 if(TARGET ferry_cuda)
     install(TARGETS ferry_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ferry)
 endif()
+# A set of targets of its own: who has the shared library alone deletes the archive and this file.
+install(TARGETS ferry_static EXPORT ferryStaticTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT ferryStaticTargets NAMESPACE ferry:: DESTINATION ${package_dir})
 install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
     PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT ferryTargets NAMESPACE ferry:: DESTINATION ${package_dir})
@@ -57,10 +63,13 @@ endif()
 # The manual, where the programs that make it are.
 find_program(DOXYGEN doxygen)
 find_program(HELP2MAN help2man)
-mark_as_advanced(DOXYGEN HELP2MAN)
-if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE)
+find_program(PYTHON3 python3)
+mark_as_advanced(DOXYGEN HELP2MAN PYTHON3)
+if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND PYTHON3 AND NOT FERRY_SANITIZE
+    AND NOT CMAKE_CROSSCOMPILING)
     set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)
-    file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*)
+    file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*
+        examples/*.c examples/cookbook/*.c)
     add_custom_command(OUTPUT ${manual}/man3/ferry.3
         COMMAND ${PROJECT_SOURCE_DIR}/script/man/build
             ${manual} $<TARGET_FILE:ferry_tool> ${PROJECT_VERSION}
@@ -72,5 +81,5 @@ if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE)
             COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/manual ${manual} ${PROJECT_SOURCE_DIR})
     endif()
 else()
-    message(STATUS "the manual is not made: it takes doxygen and help2man")
+    message(STATUS "the manual is not made: it takes doxygen, help2man and python3")
 endif()

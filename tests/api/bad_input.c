@@ -360,7 +360,7 @@ Test(bad_input, engine_options_out_of_their_limits_are_refused)
     ferry_engine_options cases[] = {
         {.host_devices = 65},     {.host_workers = 9},     {.max_nodes = (1u << 28) + 1},
         {.spin_ns = -1},          {.spin_ns = 1000000001}, {.flight_records = (1u << 20) + 1},
-        {.nccl_slots = 65},       {.nccl_pairs = 1025},    {.reserved = 1},
+        {.nccl_slots = 65},       {.nccl_pairs = 1025},    {.stats = 2},
         {.allocator = &no_alloc}, {.clock = &no_clock},    {.loop = (ferry_loop_mode)2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -165,6 +165,19 @@ static void do_queue(stage *s)
     ferry_queue_release(queue);
 }
 
+static void do_scope(stage *s)
+{
+    ferry_scope *scope = NULL;
+    s->status = ferry_scope_create(engine(), NULL, &scope);
+    if (s->status != FERRY_OK)
+        return;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.scope = scope;
+    s->futures[0] = ferry_nop(engine(), &options);
+    s->futures[1] = ferry_scope_cancel(scope);
+    ferry_scope_release(scope);
+}
+
 static void do_resolve_later(stage *s)
 {
     ferry_promise *promise = atomic_exchange(&s->begun, NULL);
@@ -381,6 +394,7 @@ static const first_call all_calls[] = {
     {"engine_writable", do_writable, 0},
     {"event_record", do_event, 0},
     {"queue_create, an operation that names it", do_queue, 0},
+    {"scope_create, an operation that names it", do_scope, 0},
     {"promise_create", do_promise, 0},
     {"promise_resolve", do_resolve, 0},
     {"promise_resolve of what ends later", do_resolve_later, LATER},

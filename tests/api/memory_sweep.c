@@ -150,6 +150,26 @@ static void submit_graph(scenario *s, ferry_promise *promise)
     ASSERT_STATUS(ferry_future_cancel(parts[PARTS - 1]), FERRY_OK);
 }
 
+/* What is in a scope when the scope is cancelled, or what was refused. */
+static void submit_in_scope(scenario *s, ferry_promise *promise)
+{
+    ferry_scope *scope = NULL;
+    ferry_status status = ferry_scope_create(s->te.engine, NULL, &scope);
+    cr_assert(status == FERRY_OK || is_want(status), "%s", ferry_status_name(status));
+    s->has_failed |= scope == NULL;
+    if (scope == NULL)
+        return;
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_op_options options = behind(&after, 1);
+    options.scope = scope;
+    for (int i = 0; i < PARTS; i++)
+        keep(s, ferry_nop(s->te.engine, &options));
+    keep(s, ferry_scope_cancel(scope));
+    keep(s, ferry_nop(s->te.engine, &options));
+    ferry_scope_release(scope);
+    ferry_future_release(after);
+}
+
 static void run_posted(scenario *s)
 {
     while (manual_waiting(&s->executor) != 0)
@@ -207,6 +227,8 @@ static void use_engine(scenario *s, ferry_loop_mode loop)
     submit_batch(s, buffers, promise, true);
     if (promise != NULL)
         submit_graph(s, promise);
+    if (promise != NULL)
+        submit_in_scope(s, promise);
     for (int i = 0; i < s->count; i++) {
         counted_waiter_init(&s->waiters[i], i % 2 == 0 ? NULL : &s->executor.executor);
         ASSERT_STATUS(ferry_future_on_ready(s->futures[i], &s->waiters[i].waiter), FERRY_OK);

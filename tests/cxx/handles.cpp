@@ -38,7 +38,9 @@ static void release(void *, void *memory, std::size_t size_bytes)
     std::free(memory);
 }
 
-static void no_log(void *, ferry_log_level, const char *) {}
+static void no_log(void *, ferry_log_level, const char *)
+{
+}
 
 static ferry::engine make_engine(ferry_loop_mode loop)
 {
@@ -97,9 +99,9 @@ static void check_copies()
 {
     ferry::engine engine = make_engine(FERRY_LOOP_THREAD);
     ferry::buffer source(engine.device("host:0"), 4000), target(engine.device("host:1"), 4000);
-    ferry::future filled = engine.call(
-        [source] { std::memset(source.data(), 7, source.size_bytes()); },
-        ferry::options().writes(source));
+    ferry::future filled =
+        engine.call([source] { std::memset(source.data(), 7, source.size_bytes()); },
+                    ferry::options().writes(source));
     ferry::future copied = engine.copy(target, source);
     source = ferry::buffer(); /* the operations keep it */
     copied.get();
@@ -139,16 +141,20 @@ static void check_calls()
         engine.all(calls).get();
         CHECK(*counted == 100);
         CHECK(engine.call([counted]() -> ferry_status { return FERRY_E_NOT_FOUND; })
-                  .outcome().error().status() == FERRY_E_NOT_FOUND);
+                  .outcome()
+                  .error()
+                  .status() == FERRY_E_NOT_FOUND);
 #if defined(__cpp_exceptions)
         CHECK(engine.call([counted] { throw ferry::error(FERRY_E_PEER); })
-                  .outcome().error().status() == FERRY_E_PEER);
+                  .outcome()
+                  .error()
+                  .status() == FERRY_E_PEER);
         CHECK(engine.call([counted] { throw 17; }).outcome().error().status() == FERRY_E_FAILED);
 #endif
         /* Cancelled before it runs: it goes without having run. */
         ferry::promise promise = engine.promise();
-        ferry::future held = engine.call([counted] { *counted = -1; },
-                                         ferry::options().after(promise.future()));
+        ferry::future held =
+            engine.call([counted] { *counted = -1; }, ferry::options().after(promise.future()));
         CHECK(held.cancel() == FERRY_OK);
         CHECK(held.wait() == FERRY_E_CANCELLED);
         held.quiet().get();
@@ -262,6 +268,19 @@ static void check_calls_that_end_later()
 
 /* ---- promises, queues, groups ---- */
 
+static void check_scope()
+{
+    ferry::engine engine = make_engine(FERRY_LOOP_EMBEDDED);
+    ferry::promise promise = engine.promise();
+    ferry::scope scope = engine.scope();
+    ferry::future waits = engine.nop(ferry::options().after(promise.future()).in(scope));
+    ferry::future end = scope.close();
+    CHECK(end.poll() == FERRY_PENDING);
+    CHECK(engine.nop(ferry::options().in(scope)).poll() == FERRY_E_INVALID);
+    CHECK(scope.cancel().wait() == FERRY_OK);
+    CHECK(waits.poll() == FERRY_E_CANCELLED && end.poll() == FERRY_OK);
+}
+
 static void check_queue()
 {
     ferry::engine engine = make_engine(FERRY_LOOP_EMBEDDED);
@@ -303,11 +322,25 @@ static void check_group()
 
 struct detached {
     struct promise_type {
-        detached get_return_object() { return {}; }
-        std::suspend_never initial_suspend() noexcept { return {}; }
-        std::suspend_never final_suspend() noexcept { return {}; }
-        void return_void() {}
-        void unhandled_exception() { std::abort(); }
+        detached get_return_object()
+        {
+            return {};
+        }
+        std::suspend_never initial_suspend() noexcept
+        {
+            return {};
+        }
+        std::suspend_never final_suspend() noexcept
+        {
+            return {};
+        }
+        void return_void()
+        {
+        }
+        void unhandled_exception()
+        {
+            std::abort();
+        }
     };
 };
 
@@ -370,6 +403,7 @@ int main()
     check_cancelled_without_room();
     check_calls_that_end_later();
     check_queue();
+    check_scope();
     check_group();
 #if defined(FERRY_CPP_COROUTINES)
     check_coroutines();

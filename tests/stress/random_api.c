@@ -149,6 +149,7 @@ static ferry_engine_options random_options(const ferry_allocator *memory)
     options.host_devices = 2;
     options.host_workers = 1 + api_below(random, 2);
     options.allocator = memory;
+    options.stats = api_below(random, 2);
     options.log = look_at_line;
     options.ev_loop = world.loop == FERRY_LOOP_ATTACHED ? runner.loop : NULL;
     if (world.has_limits) {
@@ -192,6 +193,7 @@ static void open_world(void)
                   FERRY_OK);
     API_CHECK(ferry_queue_create(world.engine, 4 + api_below(&world.random, 200), &world.queue,
                                  &world.queue_fd) == FERRY_OK);
+    api_scopes_open(&world);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = no_record};
     if (world.has_hooks)
         API_CHECK(ferry_engine_trace(world.engine, &hooks) == FERRY_OK);
@@ -304,6 +306,7 @@ static void release_handles(void)
         ferry_buffer_release(world.shared[i]);
     (void)api_take_all(&world);
     ferry_queue_release(world.queue);
+    api_scopes_release(&world);
     ferry_group_release(world.group);
 }
 

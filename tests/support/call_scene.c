@@ -63,7 +63,8 @@ bool call_scene_open(call_scene *self, const ferry_engine_options *options, bool
     if (ferry_promise_create(self->engine, &self->holder) != FERRY_OK)
         return false;
     int ignored;
-    if (ferry_queue_create(self->engine, 4, &self->queue, &ignored) != FERRY_OK)
+    if (ferry_queue_create(self->engine, 4, &self->queue, &ignored) != FERRY_OK ||
+        ferry_scope_create(self->engine, NULL, &self->scope) != FERRY_OK)
         return false;
     ferry_future *held = ferry_promise_future(self->holder);
     ferry_op_options after = FERRY_OP_OPTIONS_INIT;
@@ -89,6 +90,7 @@ void call_scene_close(call_scene *self)
     ferry_group_release(self->group);
     ferry_promise_release(self->holder);
     ferry_queue_release(self->queue);
+    ferry_scope_release(self->scope);
     ferry_future_release(self->done);
     ferry_future_release(self->failed);
     ferry_future_release(self->pending);

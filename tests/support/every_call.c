@@ -277,6 +277,24 @@ static void call_queue_create(caller *self)
     ferry_queue_release(queue);
 }
 
+static void call_scope_create(caller *self)
+{
+    ferry_scope *scope = NULL;
+    if (ferry_scope_create(engine_of(self), NULL, &scope) != FERRY_OK)
+        return;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.scope = scope;
+    drop(ferry_nop(engine_of(self), &options));
+    drop(ferry_scope_close(scope));
+    ferry_scope_release(scope);
+}
+
+static void read_stats(caller *self)
+{
+    ferry_stats stats = FERRY_STATS_INIT;
+    (void)ferry_stats_read(NULL, self->scene->scope, &stats);
+}
+
 static void call_promise_create(caller *self)
 {
     ferry_promise *promise = NULL;
@@ -511,6 +529,13 @@ static void call_variable_at(caller *self)
     S(queue_arm, 0, (void)ferry_queue_arm(self->scene->queue))                                     \
     S(queue_engine, 0, MUST(ferry_queue_engine(self->scene->queue) == engine_of(self)))            \
     S(queue_release, 0, ferry_queue_release(NULL))                                                 \
+    L(scope_create, ENGINE)                                                                        \
+    S(scope_close, 0, drop(ferry_scope_close(self->scene->scope)))                                 \
+    S(scope_cancel, 0, drop(ferry_scope_cancel(self->scene->scope)))                               \
+    S(scope_engine, 0, MUST(ferry_scope_engine(self->scene->scope) == engine_of(self)))            \
+    S(scope_release, 0, ferry_scope_release(NULL))                                                 \
+    S(stats_read, 0, read_stats(self))                                                             \
+    S(way_name, 0, MUST(strcmp(ferry_way_name(FERRY_WAY_SENT), "sent") == 0))                      \
     S(task_run, CALL_IS_OPERATION, ferry_task_run(call_scene_take_task(self->scene)))              \
     S(executor_loop, 0, MUST(ferry_executor_loop() != NULL))                                       \
     S(executor_inline, 0, MUST(ferry_executor_inline() != NULL))                                   \

@@ -25,6 +25,7 @@ typedef struct call_scene {
     ferry_group *group; /* NULL: rows that need one do nothing */
     ferry_promise *holder;
     ferry_queue *queue;
+    ferry_scope *scope;
     ferry_future *done, *failed, *pending; /* pending: until `holder` is resolved */
     ferry_executor executor;               /* posts into the queue */
     pthread_mutex_t lock;

@@ -24,6 +24,7 @@
 #define API_BAG_MAX 4096
 #define API_BUFFER_BYTES 8192
 #define API_SHARED_BUFFERS 3
+#define API_SCOPES 2
 
 typedef struct api_random {
     uint64_t word; /* never 0 */
@@ -108,6 +109,7 @@ struct api_world {
     ferry_group *group;                       /* NULL: none */
     ferry_queue *queue;
     int queue_fd;
+    ferry_scope *scopes[API_SCOPES];
     thread_executor *own_thread;
     api_bag bag;
     ferry_executor direct; /* runs each task as it is posted */
@@ -199,6 +201,8 @@ bool api_act_bad_input(api_actor *actor);
 bool api_act_group(api_actor *actor);
 bool api_act_queue(api_actor *actor);
 bool api_act_take(api_actor *actor);
+bool api_act_scope(api_actor *actor);
+bool api_act_stats(api_actor *actor);
 bool api_act_promise(api_actor *actor);
 bool api_act_end_promise(api_actor *actor);
 bool api_act_async(api_actor *actor);
@@ -208,6 +212,11 @@ bool api_act_message(api_actor *actor);
 
 /* Joins a group of one through a store in memory; NULL: that failed, as it may without memory. */
 ferry_group *api_group_join(api_world *world);
+
+/* The world's scopes, and one of them, or NULL, for an operation. */
+void api_scopes_open(api_world *world);
+void api_scopes_release(api_world *world);
+ferry_scope *api_scope(api_actor *actor);
 
 /* Takes what the world's queue has, and checks it; false: it has nothing. */
 bool api_take_all(api_world *world);

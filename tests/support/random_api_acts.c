@@ -67,6 +67,7 @@ ferry_op_options api_options(api_actor *actor, api_room *room)
     }
     options.user_data = api_one_in(random, 2) ? api_below(random, 1000) : 0;
     options.queue = api_one_in(random, 3) ? actor->world->queue : NULL;
+    options.scope = api_scope(actor);
     return options;
 }
 
@@ -569,6 +570,8 @@ static const act acts[] = {
     {"end begun", api_act_end_begun, 8, false},
     {"queue", api_act_queue, 2, true},
     {"take", api_act_take, 8, false},
+    {"scope", api_act_scope, 3, true},
+    {"stats", api_act_stats, 2, true},
     {"cancel", act_cancel, 5, false},
     {"wait", act_wait, 6, false},
     {"look at future", act_look_at_future, 5, false},

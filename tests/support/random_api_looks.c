@@ -125,6 +125,7 @@ static void bad_handles(api_actor *actor)
     API_CHECK(ferry_promise_resolve(NULL, FERRY_OK, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_promise_on_cancel(NULL, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_queue_create(NULL, 1, NULL, NULL) == FERRY_E_INVALID);
+    API_CHECK(ferry_scope_create(NULL, NULL, NULL) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_shutdown(NULL, 0) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_progress(NULL, 0) == FERRY_E_INVALID);
     API_CHECK(ferry_engine_arm(NULL) == FERRY_E_INVALID && ferry_engine_fd(NULL) == -1);

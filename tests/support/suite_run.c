@@ -127,6 +127,47 @@ static void choose_cases(char **patterns, int count)
     case_count = kept;
 }
 
+/* ---- which of them can't be run where they are ---- */
+
+/* Leaves out cases whose name fits `line`, "PATTERN: why"; a line that begins with # is a comment.
+ */
+static void leave_out(char *line)
+{
+    char *why = strstr(line, ": ");
+    if (line[0] == '#' || !why)
+        return;
+    *why = '\0';
+    size_t kept = 0;
+    for (size_t i = 0; i < case_count; i++) {
+        if (fnmatch(line, cases[i].name, 0) != 0) {
+            cases[kept++] = cases[i];
+            continue;
+        }
+        counted.skipped++;
+        printf("skipped %s: %s", cases[i].name, why + 2);
+    }
+    case_count = kept;
+}
+
+/* FERRY_TESTS_LEFT_OUT names a file of such lines. */
+static void leave_cases_out(void)
+{
+    const char *path = getenv("FERRY_TESTS_LEFT_OUT");
+    if (!path)
+        return;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        fprintf(stderr, "FERRY_TESTS_LEFT_OUT: can't read %s\n", path);
+        exit(EXIT_FAILURE);
+    }
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, file) > 0)
+        leave_out(line);
+    free(line);
+    (void)fclose(file);
+}
+
 /* ---- a test's process ---- */
 
 static _Noreturn void become_case(const job *job, pid_t runner, const sigset_t *mask)
@@ -307,6 +348,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: no such test\n", program_invocation_short_name);
         return EXIT_FAILURE;
     }
+    leave_cases_out();
     suite_note *notes = make_notes(JOBS_MAX);
     if (has_debugger)
         suite_case_run(&cases[0], notes);

@@ -246,6 +246,29 @@ static void try_queues(void)
     ferry_engine_release(other);
 }
 
+static void try_scopes(void)
+{
+    ferry_scope *scope = NULL, *others = NULL;
+    ferry_engine_options plain = FERRY_ENGINE_OPTIONS_INIT;
+    plain.loop = FERRY_LOOP_EMBEDDED;
+    ferry_engine *other = NULL;
+    ASSERT_STATUS(ferry_engine_create(&plain, &other, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_scope_create(other, NULL, &others), FERRY_OK);
+    ASSERT_STATUS(ferry_scope_create(engine(), NULL, &scope), FERRY_OK);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.scope = others;
+    expect(FRY_REFUSED_SCOPE_ENGINE, ferry_nop(engine(), &options));
+    options.scope = scope;
+    (void)own(ferry_scope_close(scope));
+    expect(FRY_REFUSED_SCOPE_CLOSED, ferry_nop(engine(), &options));
+    (void)own(ferry_scope_cancel(scope));
+    expect(FRY_REFUSED_SCOPE_CANCELLED, ferry_nop(engine(), &options));
+    expect(FRY_REFUSED_SCOPE_NULL, ferry_scope_close(NULL));
+    ferry_scope_release(scope);
+    ferry_scope_release(others);
+    ferry_engine_release(other);
+}
+
 static ferry_future *batch_of(const ferry_op *op, size_t op_size_bytes, ferry_future **each)
 {
     return ferry_batch(engine(), op, op_size_bytes, 1, each, NULL);
@@ -628,6 +651,7 @@ static void try_what_one_engine_has(void)
     try_backends(&f);
     try_functions();
     try_queues();
+    try_scopes();
     try_batches();
     try_events(&f);
     try_joins();

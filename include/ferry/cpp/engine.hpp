@@ -311,6 +311,11 @@ class engine : public detail::unique_handle<ferry_engine, detail::end_engine>
         return ferry::queue::try_make(native_, depth).value();
     }
 
+    ferry::scope scope(const ferry_scope_options &limits = FERRY_SCOPE_OPTIONS_INIT) const
+    {
+        return ferry::scope::try_make(native_, limits).value();
+    }
+
     future copy(ferry_span dst, ferry_span src, const options &with = {}) const
     {
         return future(ferry_copy(native_, dst, src, with.native()));

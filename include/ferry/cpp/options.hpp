@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queues in C++, and options of operations. <ferry/ferry.hpp> includes this. */
+/* Queues and scopes in C++, and options of operations. <ferry/ferry.hpp> includes this. */
 #ifndef FERRY_CPP_OPTIONS_HPP
 #define FERRY_CPP_OPTIONS_HPP
 
@@ -7,6 +7,7 @@
 #include <ferry/cpp/future.hpp>
 #include <ferry/op.h>
 #include <ferry/queue.h>
+#include <ferry/scope.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,9 +49,35 @@ class queue : public detail::unique_handle<ferry_queue, ferry_queue_release>
     int fd_ = -1;
 };
 
+/* Ends with its last handle; the operations go on. */
+class scope : public detail::unique_handle<ferry_scope, ferry_scope_release>
+{
+  public:
+    scope() = default;
+
+    static result<scope> try_make(ferry_engine *engine, const ferry_scope_options &limits)
+    {
+        scope made;
+        ferry_status status = ferry_scope_create(engine, &limits, &made.native_);
+        if (status != FERRY_OK)
+            return ferry::error(status);
+        return made;
+    }
+
+    /* Both resolve when all operations have resolved and are quiet. */
+    future close() const
+    {
+        return future(ferry_scope_close(native_));
+    }
+    future cancel() const
+    {
+        return future(ferry_scope_cancel(native_));
+    }
+};
+
 /*
  * Options of an operation, in a chain: `options().after(a).writes(buffer).label("fill")`. It owns
- * what it names, but for the label's text, and for queues and executors. For one thread.
+ * what it names, but for the label's text, and for queues, scopes and executors. For one thread.
  */
 class options
 {
@@ -101,6 +128,11 @@ class options
     options &into(const queue &completions) noexcept
     {
         native_.queue = completions.native();
+        return *this;
+    }
+    options &in(const scope &joined) noexcept
+    {
+        native_.scope = joined.native();
         return *this;
     }
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ferry: asynchronous transfers between devices and processes, for asyncio.
+
+>>> import asyncio, ferry
+>>> async def main():
+...     async with ferry.Engine() as engine:
+...         source = engine.buffer(b"forty-two")
+...         target = engine.allocate(9, device="host:1")
+...         await engine.copy(target, source)
+...         return bytes(target)
+>>> asyncio.run(main())
+b'forty-two'
+"""
+
+from ._core import Buffer, Future, Promise, Span
+from ._engine import Engine, _close_all, _wait
+from ._group import Group, Member, MemberState, Value
+from ._scope import Scope
+from .errors import (
+    AgainError,
+    BrokenPromiseError,
+    BusyError,
+    CancelledError,
+    CaptureError,
+    ChangedError,
+    DeadError,
+    DeadlineError,
+    DeadlockError,
+    DependencyError,
+    DeviceError,
+    FailedError,
+    FencedError,
+    FerryError,
+    ForkedError,
+    InvalidError,
+    LengthError,
+    NoMemoryError,
+    NotFoundError,
+    NotIssuedError,
+    PeerError,
+    PendingError,
+    ShutdownError,
+    StoreError,
+    SystemFailedError,
+    UnsupportedError,
+    make_error,
+)
+from . import _core
+
+import atexit as _atexit
+
+__version__ = _core.VERSION
+
+__all__ = [
+    "AgainError",
+    "BrokenPromiseError",
+    "Buffer",
+    "BusyError",
+    "CancelledError",
+    "CaptureError",
+    "ChangedError",
+    "DeadError",
+    "DeadlineError",
+    "DeadlockError",
+    "DependencyError",
+    "DeviceError",
+    "Engine",
+    "FailedError",
+    "FencedError",
+    "FerryError",
+    "ForkedError",
+    "Future",
+    "Group",
+    "InvalidError",
+    "LengthError",
+    "Member",
+    "MemberState",
+    "NoMemoryError",
+    "NotFoundError",
+    "NotIssuedError",
+    "PeerError",
+    "PendingError",
+    "Promise",
+    "Scope",
+    "ShutdownError",
+    "Span",
+    "StoreError",
+    "SystemFailedError",
+    "UnsupportedError",
+    "Value",
+]
+
+_core._setup(make_error, _wait)
+_atexit.register(_close_all)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Group: the processes of one job."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Generator,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Type,
+    Union,
+)
+
+from . import _core
+from ._core import Future
+from ._types import After, Memory, Spans
+
+if TYPE_CHECKING:
+    from ._engine import Engine
+
+
+class Value(NamedTuple):
+    """A value of a group's store."""
+
+    data: bytes
+    #: Grows with every change of the key; 0: there is no key.
+    version: int
+
+
+class MemberState(enum.Enum):
+    """What this member knows of a member."""
+
+    ABSENT = 0
+    HERE = 1
+    LEFT = 2
+    DEAD = 3
+
+
+class Member(NamedTuple):
+    """A member of a group."""
+
+    state: MemberState
+    rank: int
+    #: Of its newest start; each start has a larger one.
+    incarnation: int
+    is_on_this_host: bool
+    host: str
+    pid: int
+    #: Bytes of GPU memory that were read where they were, went through host memory, or over NCCL.
+    ipc_bytes: int
+    staged_bytes: int
+    nccl_bytes: int
+
+
+def _as_value(future: "Future[Value]") -> Value:
+    return Value(*future._value())
+
+
+def _as_ranks(future: "Future[List[int]]") -> List[int]:
+    data, _ = future._value()
+    return [
+        int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)
+    ]
+
+
+class Group:
+    """The processes of a job, which meet through a store. Engine.join() makes it.
+
+    The k-th send to a member with a tag meets that member's k-th receive from this one with the
+    tag, in the order in which each program submits:
+
+    >>> import asyncio, ferry
+    >>> async def main():
+    ...     async with ferry.Engine() as engine:
+    ...         async with engine.join(store="mem:doctest", job="one", size=1) as group:
+    ...             target = bytearray(5)
+    ...             sent = group.send(0, b"hello", tag=7)
+    ...             await group.recv(0, target, tag=7)
+    ...             await sent
+    ...             await group.set("key", b"value")
+    ...             return bytes(target), (await group.get("key")).data
+    >>> asyncio.run(main())
+    (b'hello', b'value')
+    """
+
+    def __init__(self, group: _core.Group) -> None:
+        self._group = group
+        # The methods of the part in C as they are: a call less for each message.
+        self.__dict__.update(send=group.send, recv=group.recv)
+
+    if TYPE_CHECKING:
+
+        def send(
+            self,
+            peer: int,
+            span: Memory,
+            /,
+            *,
+            tag: int = 0,
+            after: After = (),
+            reads: Spans = (),
+            writes: Spans = (),
+            timeout: Optional[float] = None,
+            deadline_ns: int = 0,
+            label: Optional[str] = None,
+            priority: int = 0,
+            user_data: int = 0,
+            scope: Optional[_core.Scope] = None,
+        ) -> "Future[None]":
+            """Sends a span to a member, when its contents are there."""
+
+        def recv(
+            self,
+            peer: int,
+            span: Memory,
+            /,
+            *,
+            tag: int = 0,
+            after: After = (),
+            reads: Spans = (),
+            writes: Spans = (),
+            timeout: Optional[float] = None,
+            deadline_ns: int = 0,
+            label: Optional[str] = None,
+            priority: int = 0,
+            user_data: int = 0,
+            scope: Optional[_core.Scope] = None,
+        ) -> "Future[None]":
+            """Receives a message into a span of its size. Readers of the span wait for it."""
+
+    @property
+    def rank(self) -> int:
+        """This member's rank."""
+        return self._group.rank
+
+    @property
+    def size(self) -> int:
+        """The number of members."""
+        return self._group.size
+
+    @property
+    def stop_step(self) -> Optional[int]:
+        """The step after which all stop, or None if no member has given notice."""
+        return self._group.stop_step
+
+    def member(self, rank: int) -> Member:
+        """What this member knows of a member; asks nobody."""
+        state, *rest = self._group._member(rank)
+        return Member(MemberState(state), *rest)
+
+    def barrier(
+        self,
+        name: str,
+        members: Optional[Iterable[int]] = None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> "Future[None]":
+        """Resolves when all members, or those named, have called it with the same name."""
+        return self._group._barrier(name, members, timeout)
+
+    def set(self, key: str, data: bytes, *, timeout: Optional[float] = None) -> "Future[None]":
+        """Sets a value that all members see."""
+        return self._group._set(key, data, timeout)
+
+    def get(self, key: str, *, timeout: Optional[float] = None) -> "Future[Value]":
+        """The key's value, once there is one."""
+        return self._group._get(key, timeout, _as_value)
+
+    def try_get(self, key: str, *, timeout: Optional[float] = None) -> "Future[Value]":
+        """The key's value; NotFoundError if there is none."""
+        return self._group._try_get(key, timeout, _as_value)
+
+    def watch(
+        self, key: str, seen: int = 0, *, timeout: Optional[float] = None
+    ) -> "Future[Value]":
+        """The key's value, once its version is above `seen`."""
+        return self._group._watch(key, seen, timeout, _as_value)
+
+    def alive(self, *, timeout: Optional[float] = None) -> "Future[List[int]]":
+        """The ranks of the live members, as all of them agree. Every live member must call."""
+        return self._group._alive(timeout, _as_ranks)
+
+    def give_notice(self) -> "Future[None]":
+        """This member has to go: all will agree on a step after which to stop."""
+        return self._group.give_notice()
+
+    def step(self, number: int, *, timeout: Optional[float] = None) -> "Future[None]":
+        """Call it before each step; see ferry_group_step."""
+        return self._group._step(number, timeout)
+
+    async def leave(self) -> None:
+        """Delivers what was sent, then leaves."""
+        try:
+            await self._group._leave()
+        finally:
+            self._group._close()
+
+
+class Joining:
+    """A join under way: await it for the Group, or use it in `async with`, which also leaves."""
+
+    def __init__(self, engine: "Engine", options: Dict[str, Any]) -> None:
+        self._engine = engine
+        self._options = options
+        self._group: Optional[Group] = None
+
+    async def _join(self) -> Group:
+        group, joined = self._engine._join(**self._options)
+        try:
+            await joined
+        except BaseException:
+            group._close()
+            raise
+        return Group(group)
+
+    def __await__(self) -> Generator[Any, None, Group]:
+        return self._join().__await__()
+
+    async def __aenter__(self) -> Group:
+        self._group = await self._join()
+        return self._group
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._group is not None:
+            await self._group.leave()
