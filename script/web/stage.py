@@ -133,7 +133,7 @@ def nav_of(reference, pages):
                 "find-slow", "other-library"]
     lines += [f"    - cookbook/{name}.md" for name in cookbook]
     lines.append("  - Coming from:")
-    for name in ("index", "nixl", "nccl", "cuda-streams", "libuv"):
+    for name in ("index", "nixl", "nccl", "cuda-streams", "libuv", "mpi"):
         lines.append(f"    - coming-from/{name}.md")
     lines.append("  - API reference:")
     lines.append("    - Overview: reference/index.md")
