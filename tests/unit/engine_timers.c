@@ -86,9 +86,10 @@ Test(engine_timers, end_the_sleep)
 {
     stage self;
     stage_open(&self);
-    set(&self, from_now(soon_ns));
+    int64_t when_ns = from_now(soon_ns);
+    set(&self, when_ns);
     settle(&self.te);
-    cr_assert_eq(self.calls, 0);
+    cr_assert(self.calls == 0 || fry_clock_monotonic_ns() >= when_ns);
     sleep_until(&self, 1);
     self.next_in_ns = soon_ns;
     set(&self, from_now(soon_ns));
@@ -183,12 +184,15 @@ Test(engine_timers, are_set_anew_by_who_takes_one_from_a_sleeper)
     stage self;
     stage_open(&self);
     self.next_in_ns = far_ns;
-    set(&self, from_now(soon_ns));
-    settle(&self.te);
-    ASSERT_STATUS(ferry_engine_arm(self.engine), FERRY_OK);
+    int before;
+    do { /* again, if its time comes before the loop sleeps */
+        before = self.calls;
+        set(&self, from_now(soon_ns));
+        settle(&self.te);
+    } while (ferry_engine_arm(self.engine) != FERRY_OK || self.calls != before);
     wait_readable(&self);
     tick_for_others(&self, 300); /* one of them looks at the poller */
-    cr_assert_eq(self.calls, 1);
+    cr_assert_eq(self.calls, before + 1);
     cr_assert_eq(self.engine->poller.timer_ns, self.timer.link.when_ns);
     stage_close(&self);
 }
