@@ -509,6 +509,17 @@ static void try_any_source(ferry_span span)
     expect(FRY_REFUSED_MESSAGE_RANK, ferry_message_probe(group, 1, 0, NULL));
     expect(FRY_REFUSED_MESSAGE_RANK, ferry_recv(group, FERRY_RANK_NONE, 0, span, NULL));
     expect(FRY_REFUSED_OPTIONS_SIZE, ferry_message_probe(group, 0, 0, &bad));
+    /* As net_fenced leaves it. */
+    ferry_future *open = own(ferry_recv(group, FERRY_RANK_ANY, 0, span, NULL));
+    ASSERT_STATUS(ferry_future_poll(open), FERRY_PENDING);
+    uint32_t life = group->life;
+    group->life = FRY_GROUP_FENCED;
+    group->has_any_news = true;
+    while (ferry_future_poll(open) == FERRY_PENDING)
+        (void)ferry_engine_progress(engine(), 0);
+    ASSERT_STATUS(ferry_future_poll(open), FERRY_E_FENCED);
+    expect(FRY_REFUSED_GROUP_FENCED, ferry_message_probe(group, 0, 0, NULL));
+    group->life = life;
     ferry_future *left = own(ferry_group_leave(group));
     while (ferry_future_poll(left) == FERRY_PENDING)
         (void)ferry_engine_progress(engine(), 0);
