@@ -3,10 +3,9 @@
 
     python3 examples/numpy_blocks.py [--blocks N]
 
-The sender computes blocks of a cache one after another; each is sent when it has been computed, while
-the next is being computed. The receiver gathers them into the places that its own table says, and
-both compare checksums by a value of the group. Where PyTorch is installed, the receiver's cache is a
-tensor.
+The sender computes blocks of a cache one after another; each is sent when it has been computed,
+while the next is being computed. The receiver gathers them into places of its own, and compares
+checksums by a value of the group. Where PyTorch is installed, the receiver's cache is a tensor.
 """
 
 import argparse

@@ -34,9 +34,9 @@ def require_library():
     what = f"libferry {found[0]} is too old" if found else "libferry is not found by pkg-config"
     sys.exit(
         f"ferry: {what}: the package needs libferry {OLDEST} or later, with its headers.\n"
-        "Install it (cmake --install build/release --prefix PREFIX, or libferry-dev), and if it is\n"
-        "in a PREFIX of your own: export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig (on Debian the folder\n"
-        "may be PREFIX/lib/x86_64-linux-gnu/pkgconfig)."
+        "Install it (cmake --install build/release --prefix PREFIX, or libferry-dev), and if\n"
+        "it is in a PREFIX of your own: export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig (on Debian\n"
+        "the folder may be PREFIX/lib/x86_64-linux-gnu/pkgconfig)."
     )
 
 

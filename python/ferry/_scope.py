@@ -66,7 +66,7 @@ class Scope(_core.Scope):
 
 
 async def _finish(ended: "Future[None]") -> None:
-    """Waits until it has ended, also if the task is cancelled meanwhile, which cancels the scope."""
+    """Waits until it has ended, also if the task is cancelled, which cancels the scope."""
     cancelled: Optional[asyncio.CancelledError] = None
     while not ended.done():
         try:

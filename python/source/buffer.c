@@ -93,34 +93,51 @@ static int define_after_stream(PyObject *made, ferry_device *device)
     return status == FERRY_OK ? 0 : -1;
 }
 
+/* A holder of a tensor; *is_gpu_p says whether it is a GPU's, and `name` receives its device. */
+static struct holder *hold_tensor(PyObject *exporter, PyObject *readonly, int *is_gpu_p, char *name,
+                                  size_t name_bytes)
+{
+    bool is_cuda = false;
+    int index = 0;
+    *is_gpu_p = is_on_gpu(exporter);
+    if (*is_gpu_p < 0)
+        return NULL;
+    struct holder *holder = dlpack_take(exporter, *is_gpu_p, &is_cuda, &index);
+    if (!holder)
+        return NULL;
+    if (readonly == Py_False && holder->is_readonly) {
+        holder_release(holder);
+        PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
+        return NULL;
+    }
+    if (readonly == Py_True)
+        holder->is_readonly = true;
+    if (is_cuda)
+        PyOS_snprintf(name, name_bytes, "cuda:%d", index);
+    return holder;
+}
+
+/* The buffer protocol is asked first: it knows of read-only memory, and costs less. */
+static bool has_view(PyObject *exporter)
+{
+    if (Py_TYPE(exporter) == buffer_type)
+        return ((buffer_object *)exporter)->is_on_host;
+    return PyObject_CheckBuffer(exporter);
+}
+
 PyObject *buffer_wrap(engine_object *engine, PyObject *exporter, PyObject *readonly,
                       const char *device_name)
 {
-    int gpu = is_on_gpu(exporter);
-    if (gpu < 0)
-        return NULL;
     char name[32] = "host:0";
-    struct holder *holder;
-    if (!gpu && PyObject_CheckBuffer(exporter)) {
+    int is_gpu = 0;
+    struct holder *holder = NULL;
+    if (has_view(exporter))
         holder = holder_of_view(exporter, readonly);
-    } else if (PyObject_HasAttrString(exporter, "__dlpack__")) {
-        bool is_cuda = false;
-        int index = 0;
-        holder = dlpack_take(exporter, gpu, &is_cuda, &index);
-        if (holder && readonly == Py_True)
-            holder->is_readonly = true;
-        if (holder && readonly == Py_False && holder->is_readonly) {
-            holder_release(holder);
-            PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
-            return NULL;
-        }
-        if (is_cuda)
-            PyOS_snprintf(name, sizeof name, "cuda:%d", index);
-    } else {
+    else if (PyObject_HasAttrString(exporter, "__dlpack__"))
+        holder = hold_tensor(exporter, readonly, &is_gpu, name, sizeof name);
+    else
         PyErr_Format(PyExc_TypeError, "%R has neither the buffer protocol nor DLPack",
                      (PyObject *)Py_TYPE(exporter));
-        return NULL;
-    }
     if (!holder)
         return NULL;
     ferry_device *device = engine_device(engine, device_name ? device_name : name);
@@ -129,7 +146,7 @@ PyObject *buffer_wrap(engine_object *engine, PyObject *exporter, PyObject *reado
         return NULL;
     }
     PyObject *made = buffer_of_holder(engine, holder, device);
-    if (made && gpu && define_after_stream(made, device))
+    if (made && is_gpu && define_after_stream(made, device))
         Py_CLEAR(made);
     return made;
 }

@@ -16,6 +16,9 @@
 
 PyTypeObject *completions_type;
 
+/* Methods of asyncio's futures. */
+static PyObject *done_name, *set_result_name;
+
 /* A Future that a task awaits. */
 struct watch {
     struct arrival arrival;
@@ -83,9 +86,9 @@ static void watch_finish(struct watch *watch)
     PyObject *waiting = watch->waiting;
     watch_unlink(watch);
     watch_free(watch);
-    PyObject *done = PyObject_CallMethod(waiting, "done", NULL);
+    PyObject *done = PyObject_CallMethodObjArgs(waiting, done_name, NULL);
     if (done == Py_False) {
-        PyObject *set = PyObject_CallMethod(waiting, "set_result", "O", Py_None);
+        PyObject *set = PyObject_CallMethodObjArgs(waiting, set_result_name, Py_None, NULL);
         Py_XDECREF(set);
     }
     if (PyErr_Occurred())
@@ -359,5 +362,9 @@ static PyType_Spec completions_spec = {
 
 int completions_add_type(PyObject *module)
 {
+    done_name = PyUnicode_InternFromString("done");
+    set_result_name = PyUnicode_InternFromString("set_result");
+    if (!done_name || !set_result_name)
+        return -1;
     return type_add(module, &completions_spec, &completions_type);
 }

@@ -18,7 +18,7 @@ from reference import Reference  # noqa: E402
 
 ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md",
               "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "reporting.md",
-              "bench/results/README.md": "results.md"}
+              "bench/results/README.md": "results.md", "python/README.md": "python.md"}
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 ALONE = re.compile(r"^\[[^\]]*\]\(([^)#]+\.(?:c|cpp))(?:#(\w+))?\)$")
 LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".py": "python", ".md": "markdown"}
@@ -133,7 +133,7 @@ def nav_of(reference, pages):
                 "find-slow", "other-library"]
     lines += [f"    - cookbook/{name}.md" for name in cookbook]
     lines.append("  - Coming from:")
-    for name in ("index", "nixl", "nccl", "cuda-streams", "libuv"):
+    for name in ("index", "nixl", "nccl", "cuda-streams", "libuv", "mpi"):
         lines.append(f"    - coming-from/{name}.md")
     lines.append("  - API reference:")
     lines.append("    - Overview: reference/index.md")

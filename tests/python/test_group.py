@@ -15,8 +15,8 @@ MEMBER = """
 import asyncio, ferry, os, sys
 async def main(store, rank):
     async with ferry.Engine(host_devices=1) as engine:
-        async with engine.join(store=store, job="pair", size=2, rank=rank, secret=b"0123456789abcdef",
-                               timeout=60) as group:
+        async with engine.join(store=store, job="pair", size=2, rank=rank, timeout=60,
+                               secret=b"0123456789abcdef") as group:
             peer = 1 - rank
             assert (group.rank, group.size) == (rank, 2)
             for size in (1, 4096, 3 << 20):

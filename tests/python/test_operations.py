@@ -358,8 +358,8 @@ class Calls(EngineCase):
 
     async def test_executor(self):
         with concurrent.futures.ThreadPoolExecutor(1) as executor:
-            name = await self.engine.call(lambda: threading.current_thread().name, executor=executor)
-            self.assertIn("ThreadPoolExecutor", name)
+            thread = await self.engine.call(threading.current_thread, executor=executor)
+            self.assertIn("ThreadPoolExecutor", thread.name)
             with self.assertRaises(ferry.FailedError) as caught:
                 await self.engine.call(int, "x", executor=executor)
             self.assertIsInstance(caught.exception.__cause__, ValueError)

@@ -51,6 +51,16 @@ class Examples(unittest.TestCase):
         self.assertRegex(done.stdout, "^32 blocks of 65536 bytes, checksum [0-9a-f]{8}\n$")
 
 
+    def test_kv_blocks(self):
+        done = subprocess.run(
+            [sys.executable, str(TREE / "examples/cookbook/kv_blocks.py")],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "64 of 64 blocks are right\n")
+
+
 class Package(unittest.TestCase):
     def test_version_is_the_headers(self):
         header = (TREE / "include/ferry/version.h").read_text()

@@ -384,7 +384,8 @@ async def main():
             counts.append((objects(), sys.getrefcount(constants), sys.getrefcount(engine)))
         assert engine._attached[asyncio.get_running_loop()].watching == 0
     # The free_fn of the last buffer may be late; the counts do not grow.
-    assert max(count[0] for count in counts[4:]) - min(count[0] for count in counts[2:]) < 50, counts
+    alive = [count[0] for count in counts]
+    assert max(alive[4:]) - min(alive[2:]) < 50, counts
     assert max(count[1] for count in counts) - kept[0] <= 2, (counts, kept)
     assert max(count[2] for count in counts) - min(count[2] for count in counts) <= 2, counts
     assert sys.getrefcount(None) - kept[1] < 1000 or sys.version_info >= (3, 12), kept
@@ -440,7 +441,8 @@ async def main():
     async with ferry.Engine() as engine:
         await engine.copy(bytearray(1 << 20), bytes(1 << 20))
         promise = engine.promise()
-        task = asyncio.ensure_future(wait(engine.copy(bytearray(8), bytes(8), after=promise.future)))
+        held = engine.copy(bytearray(8), bytes(8), after=promise.future)
+        task = asyncio.ensure_future(wait(held))
         await asyncio.sleep(0.2)
         while not sleeping():
             await asyncio.sleep(0.01)
