@@ -28,6 +28,8 @@ struct ferry_scope {
     int64_t burst_ns;    /* how far free_ns may lie behind the clock */
     fry_tally *tally;    /* behind it; NULL: the engine does not count */
 
+    pthread_mutex_t closing; /* scope_node.c */
+
     uint64_t held __attribute__((aligned(64))); /* atomic: scope.c */
 
     /* With the baton. */

@@ -52,6 +52,7 @@ ferry_scope *fry_scope_make(ferry_engine *engine, fry_context *context, fry_refu
         return NULL;
     }
     memset(scope, 0, fry_scope_bytes(engine->tally != NULL));
+    (void)pthread_mutex_init(&scope->closing, NULL);
     scope->engine = engine;
     scope->own = own;
     if (engine->tally != NULL)
@@ -68,6 +69,7 @@ static void free_scope(ferry_engine *engine, fry_node *own)
     ferry_scope *scope = own->op.scope.scope;
     if (scope->why != NULL)
         fry_error_release(scope->why);
+    (void)pthread_mutex_destroy(&scope->closing);
     fry_pool_cache cache = {0};
     fry_pool_give(&engine->scopes, &cache, scope);
     fry_pool_flush(&engine->scopes, &cache);
@@ -92,17 +94,18 @@ static void submit_own(ferry_scope *scope)
 
 /*
  * The lock: a thread that finds the scope closed gives its user the future of the node, and what
- * the user submits behind that must come behind it in the inbox.
+ * the user submits behind that must come behind it in the inbox. It is the scope's own, because a
+ * record that is made meanwhile may take engine->cold.
  */
 void fry_scope_set(ferry_scope *scope, fry_context *context, uint64_t bits)
 {
     ferry_engine *engine = scope->engine;
     fry_node *own = scope->own;
-    (void)pthread_mutex_lock(&engine->cold);
+    (void)pthread_mutex_lock(&scope->closing);
     bool is_closed = set_bits(scope, bits);
     if (!is_closed && (bits & FRY_SCOPE_CLOSED) != 0)
         submit_own(scope);
-    (void)pthread_mutex_unlock(&engine->cold);
+    (void)pthread_mutex_unlock(&scope->closing);
     if (!is_closed)
         (void)fry_scope_count_down(scope);
     else if ((bits & FRY_SCOPE_RELEASED) != 0)

@@ -422,6 +422,29 @@ Test(scopes, the_dump_says_who_waits_for_the_rate)
     ferry_scope_release(scope);
 }
 
+static void *close_scope(void *arg)
+{
+    return ferry_scope_close(arg);
+}
+
+/* A record of it needs what a thread keeps of an engine, for which there is no memory. */
+Test(scopes, closed_by_a_new_thread_that_has_no_memory)
+{
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
+    play("promise p; settle");
+    ferry_scope *scope = scope_with(NULL);
+    ferry_future *nop = nop_in(scope, the_future("p"));
+    failing_allocator_arm(&scene()->memory, 1, true);
+    pthread_t thread = begin_thread(close_scope, scope);
+    ferry_future *end = own((ferry_future *)end_thread(thread));
+    failing_allocator_arm(&scene()->memory, 0, false);
+    EXPECT(end, PENDING);
+    play("keep p");
+    EXPECT(nop, OK);
+    EXPECT(end, OK);
+    ferry_scope_release(scope);
+}
+
 /* ---- ends ---- */
 
 Test(scopes, released_before_its_operations_end)
