@@ -55,8 +55,8 @@ FERRY_API ferry_status ferry_scope_create(ferry_engine *engine, const ferry_scop
  * never NULL, to a future that the caller releases, the same at each call of this function and of
  * ferry_scope_cancel. The future resolves when all operations of the scope have resolved and their
  * memory is quiet: with FERRY_OK, whether they have failed or not. It fails with FERRY_E_SHUTDOWN
- * if the shutdown of the engine comes before that. Cancelling it cancels the scope. It has failed at
- * once with FERRY_E_INVALID for NULL, or FERRY_E_FORKED.
+ * if the shutdown of the engine comes before that. Cancelling it cancels the scope. It has failed
+ * at once with FERRY_E_INVALID for NULL, or FERRY_E_FORKED.
  */
 FERRY_API ferry_future *ferry_scope_close(ferry_scope *scope);
 
