@@ -278,6 +278,8 @@ static void become_quiet(fry_turn *turn, fry_node *node)
 static __attribute__((noinline)) void count_end(const ferry_engine *engine, const fry_node *node)
 {
     fry_tally_resolves(engine->tally, node);
+    if (fry_node_has_note(node) && node->note->scope != NULL)
+        fry_tally_resolves(node->note->scope->tally, node);
     if (fry_unlikely(node->is_timed))
         fry_tally_counts_latency(engine, node);
 }
@@ -295,12 +297,12 @@ static inline __attribute__((always_inline)) void resolve(fry_turn *turn, fry_no
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
         fry_deadline_remove(turn->engine, node);
     set_state(turn, node, FRY_NODE_RESOLVED);
+    if (fry_unlikely(turn->engine->tally != NULL))
+        count_end(turn->engine, node); /* before anybody can see that it has resolved */
     if ((node->flags & FRY_NODE_UNSHARED) != 0 || fry_future_is_sole(&node->future))
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (fry_unlikely(turn->engine->tally != NULL))
-        count_end(turn->engine, node);
     if (fry_node_has_note(node))
         resolve_noted(turn, node);
     if (fry_unlikely(node->batch != NULL))

@@ -87,10 +87,8 @@ void fry_scope_enter(fry_node *node)
     if (scope->tally != NULL)
         fry_tally_add(&scope->tally->entered, 1);
     LIST_INSERT_HEAD(&scope->members, note, member);
-    if (scope->is_cancelled)
-        fry_node_refuse(node, FERRY_E_CANCELLED,
-                        scope->why != NULL ? fry_error_retain(scope->why) : NULL,
-                        scope->why != NULL);
+    if (scope->why != NULL)
+        fry_node_refuse(node, FERRY_E_CANCELLED, fry_error_retain(scope->why), true);
 }
 
 void fry_scope_member_quiet(fry_node *node)
@@ -207,11 +205,7 @@ static void leave_line(fry_turn *turn, ferry_scope *scope, fry_note *note,
 void fry_scope_member_resolved(fry_turn *turn, fry_node *node)
 {
     fry_note *note = node->note;
-    if (note->scope == NULL)
-        return;
-    if (note->scope->tally != NULL)
-        fry_tally_resolves(note->scope->tally, node);
-    if (note->pace != FRY_PACE_WAITS)
+    if (note->scope == NULL || note->pace != FRY_PACE_WAITS)
         return;
     note->pace = FRY_PACE_BEGUN; /* it never will */
     leave_line(turn, note->scope, note, &note->scope->ending);

@@ -38,11 +38,10 @@ struct ferry_scope {
     struct fry_scope_line waiting[FRY_RANKS]; /* READY; by priority, the oldest first */
     uint8_t overtaken[FRY_RANKS];             /* as in fry_ready_queue */
     bool is_timed;                            /* `timer` is in engine->rates */
-    bool is_cancelled;                        /* on the loop, once a cancel has arrived */
-    fry_error *why;                           /* is_cancelled: the reason; NULL: no memory for it */
-    fry_timers_link timer;                    /* when the first of those who wait may begin */
-    int64_t free_ns;     /* when all bytes that have begun have had their time; engine's clock */
-    double free_rest_ns; /* what free_ns lacks, less than 1 */
+    fry_error *why;        /* the reason to cancel its operations; NULL: they are not cancelled */
+    fry_timers_link timer; /* when the first of those who wait may begin */
+    int64_t free_ns;       /* when all bytes that have begun have had their time; engine's clock */
+    double free_rest_ns;   /* what free_ns lacks, less than 1 */
 };
 
 /*

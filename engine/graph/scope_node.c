@@ -13,7 +13,7 @@
  *
  * Cancelling. As with a batch, the loop walks the operations, the newest first, in pieces; they
  * all name one error of the scope's. An operation that enters during the walk or later sees
- * is_cancelled, and fails as it enters. During the walk the scope is held as by one more operation.
+ * that error, and fails as it enters. During the walk the scope is held as by one more operation.
  */
 #include "engine/graph/scope_node.h"
 
@@ -67,8 +67,7 @@ ferry_scope *fry_scope_make(ferry_engine *engine, fry_context *context, fry_refu
 static void free_scope(ferry_engine *engine, fry_node *own)
 {
     ferry_scope *scope = own->op.scope.scope;
-    if (scope->why != NULL)
-        fry_error_release(scope->why);
+    fry_error_release(scope->why);
     (void)pthread_mutex_destroy(&scope->closing);
     fry_pool_cache cache = {0};
     fry_pool_give(&engine->scopes, &cache, scope);
@@ -125,7 +124,6 @@ static void cancel(fry_turn *turn, fry_node *own)
         if ((held & FRY_SCOPE_COUNT) == 0)
             return; /* it has ended */
     } while (!fry_cas_weak(&scope->held, &held, (held | FRY_SCOPE_CANCELLED) + 1));
-    scope->is_cancelled = true;
     scope->why = fry_node_error(own, FERRY_E_CANCELLED, "the scope was cancelled");
     fry_queue_push(&turn->engine->cancelled, &own->request_link);
     turn->wake = true;
@@ -134,15 +132,12 @@ static void cancel(fry_turn *turn, fry_node *own)
 static void cancel_member(fry_turn *turn, const ferry_scope *scope, fry_node *member)
 {
     const fry_op_kind *kind = fry_kind(turn->engine, member);
-    fry_error *why = scope->why != NULL ? fry_error_retain(scope->why) : NULL;
     fry_emit(turn->engine, member, FERRY_TRACE_CANCEL, 0);
     if (member->state == FRY_NODE_NEW) {
-        fry_node_refuse(member, FERRY_E_CANCELLED, why, why != NULL);
+        fry_node_refuse(member, FERRY_E_CANCELLED, fry_error_retain(scope->why), true);
     } else if (kind->cancel == NULL) {
-        fry_graph_fail(turn, member, FERRY_E_CANCELLED, why, why != NULL);
+        fry_graph_fail(turn, member, FERRY_E_CANCELLED, fry_error_retain(scope->why), true);
     } else {
-        if (why != NULL)
-            fry_error_release(why);
         kind->cancel(turn, member);
     }
 }

@@ -113,10 +113,8 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
     return done;
 }
 
-void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
-                         fry_link *oldest, size_t budget)
+static void help(ferry_engine *engine, fry_context *context, size_t budget)
 {
-    fry_stack_push_chain(&engine->inbox, newest, oldest);
     fry_turn turn;
     if (context == NULL)
         fry_wake(engine); /* a thread without caches can't work on the graph */
@@ -124,13 +122,16 @@ void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *n
         (void)fry_turn_end(&turn, budget);
 }
 
+void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
+                         fry_link *oldest, size_t budget)
+{
+    fry_stack_push_chain(&engine->inbox, newest, oldest);
+    help(engine, context, budget);
+}
+
 void fry_turn_help(ferry_engine *engine, fry_context *context)
 {
-    fry_turn turn;
-    if (context == NULL)
-        fry_wake(engine); /* see fry_turn_push_chain */
-    else if (fry_turn_begin(&turn, engine, context, false))
-        (void)fry_turn_end(&turn, engine->submit_budget);
+    help(engine, context, engine->submit_budget);
 }
 
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)

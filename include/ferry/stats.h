@@ -74,7 +74,8 @@ typedef struct ferry_stats {
 /*
  * Reads the figures of an engine that counts (ferry_engine_options.stats), or of a scope of one.
  * Figures are read one by one, while others may count: what an operation adds may be seen in one
- * and not yet in another. What has resolved before the call is in all of them.
+ * and not yet in another. What has resolved before the call is in all of them; a promise when the
+ * loop, or another thread that works on the graph, has handled it.
  *  engine  NULL: the scope's
  *  scope   NULL: the figures are the engine's
  *  stats   receives them

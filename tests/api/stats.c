@@ -153,6 +153,25 @@ Test(stats, another_thread_looks_on)
     cr_assert_eq(stats.bytes_by_way[FERRY_WAY_HOST], 20000 * 64);
 }
 
+/* The loop's thread resolves them; whoever sees that finds them counted. */
+Test(stats, what_has_resolved_is_counted)
+{
+    begin_counting(FERRY_LOOP_THREAD);
+    ferry_scope *scope = NULL;
+    ASSERT_STATUS(ferry_scope_create(engine(), NULL, &scope), FERRY_OK);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.scope = scope;
+    for (uint64_t i = 1; i <= 3000; i++) {
+        ferry_future *call = ferry_call(engine(), NULL, count_call, scene_calls(), &options);
+        while (ferry_future_poll(call) == FERRY_PENDING)
+            continue;
+        cr_assert_eq(stats_of(engine(), NULL).resolved_by_kind[FERRY_OP_CALL], i);
+        cr_assert_eq(stats_of(NULL, scope).resolved, i);
+        ferry_future_release(call);
+    }
+    ferry_scope_release(scope);
+}
+
 Test(stats, structs_of_other_versions)
 {
     struct {
