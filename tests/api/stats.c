@@ -39,8 +39,8 @@ Test(stats, operations_bytes_and_failures)
 {
     begin_counting(FERRY_LOOP_EMBEDDED);
     play("buffer a 100000 of 1; buffer b 100000; promise p;"
-         "x = copy b <- a; copy b[0:10] <- a[0:10]; rows 5 b[0:10] pitch 20 <- a[0:10] pitch 30;"
-         "n = nop after p; c = call failing; d = nop deadline 10; wait x OK; settle");
+         "copy b <- a; copy b[0:10] <- a[0:10]; r = rows 5 b[0:10] pitch 20 <- a[0:10] pitch 30;"
+         "n = nop after p; c = call failing; d = nop deadline 10; wait r OK; settle");
     ferry_stats stats = stats_of(engine(), NULL);
     cr_assert_eq(stats.entered, 7);
     cr_assert_eq(stats.resolved_by_kind[FERRY_OP_COPY], 3);
