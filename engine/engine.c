@@ -341,6 +341,19 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     limit_operations(engine, options);
     open_pools(engine, options);
     fry_intern_open(&engine->labels);
+    (void)pthread_mutex_init(&engine->cold, NULL);
+    (void)pthread_mutex_init(&engine->opening, NULL);
+    (void)pthread_mutex_init(&engine->room_lock, NULL);
+}
+
+/* Fills the options from what was given. NULL, or why they are refused. */
+static const char *read_options(ferry_engine_options *options, const ferry_engine_options *given)
+{
+    if (fry_options_read(options, sizeof *options, given) != FERRY_OK)
+        return "struct_size of the engine options is invalid, or unknown fields are set: use "
+               "FERRY_ENGINE_OPTIONS_INIT";
+    options_set_defaults(options);
+    return options_complaint(options);
 }
 
 ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine **engine_p,
@@ -352,20 +365,12 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     fry_fault fault = {.rank = -1};
     fry_memory_init(&memory, NULL);
     ferry_engine_options options;
-    ferry_status status = fry_options_read(&options, sizeof options, given);
-    const char *why = status != FERRY_OK ? "struct_size of the engine options is invalid, or "
-                                           "unknown fields are set: use FERRY_ENGINE_OPTIONS_INIT"
-                                         : NULL;
-    if (why == NULL) {
-        options_set_defaults(&options);
-        why = options_complaint(&options);
-    }
+    ferry_status status = FERRY_E_INVALID;
+    const char *why = read_options(&options, given);
     if (why == NULL && engine_p == NULL)
         why = "engine_p is null";
-    if (why != NULL) {
-        status = FERRY_E_INVALID;
+    if (why != NULL)
         goto err;
-    }
     fry_watch_forks();
     fry_memory_init(&memory, options.allocator);
 
@@ -376,9 +381,6 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         goto err;
     }
     engine_init(engine, &memory, &options);
-    (void)pthread_mutex_init(&engine->cold, NULL);
-    (void)pthread_mutex_init(&engine->opening, NULL);
-    (void)pthread_mutex_init(&engine->room_lock, NULL);
     fry_engine_register(engine);
     why = "the operating system refuses the poller's descriptors";
     status = fry_poller_open(&engine->poller);

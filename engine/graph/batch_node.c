@@ -30,8 +30,6 @@
 #include "engine/graph/turn.h"
 #include "engine/ground/refusal.h"
 
-#define LOOKS_A_CLOCK 32
-
 static void begin_walk(fry_turn *turn, fry_node *own)
 {
     fry_node_hold(own);
@@ -120,7 +118,7 @@ static size_t walk(fry_turn *turn, fry_node *own, int64_t end_ns, size_t left)
         if (node->state < FRY_NODE_RESOLVED && node->batch == own)
             cancel_member(turn, own, node);
         left--;
-        if (left % LOOKS_A_CLOCK == 0 && fry_clock_monotonic_ns() >= end_ns)
+        if (left % FRY_CANCEL_LOOKS_A_CLOCK == 0 && fry_clock_monotonic_ns() >= end_ns)
             return 0;
     }
     return left;

@@ -5,6 +5,8 @@
 
 #include "engine/graph/turn.h"
 
+#define FRY_CANCEL_LOOKS_A_CLOCK 32 /* looks of a walk before it reads the clock again */
+
 /* Cancels the operations whose cancel was requested. Returns how many. */
 size_t fry_cancel_requested(fry_turn *turn);
 

@@ -27,8 +27,6 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 
-#define LOOKS_A_CLOCK 32
-
 /* ---- making, closing ---- */
 
 size_t fry_scope_bytes(bool counts)
@@ -163,7 +161,7 @@ static size_t walk(fry_turn *turn, fry_node *own, int64_t end_ns, size_t left)
         if (node->state < FRY_NODE_RESOLVED)
             cancel_member(turn, scope, node);
         left--;
-        if (left % LOOKS_A_CLOCK == 0 && fry_clock_monotonic_ns() >= end_ns)
+        if (left % FRY_CANCEL_LOOKS_A_CLOCK == 0 && fry_clock_monotonic_ns() >= end_ns)
             return 0;
     }
     return left;

@@ -590,8 +590,8 @@ Test(engine_stats_socket, the_process_may_change_its_folder)
 /* The process ends without a shutdown, and a child of it lives on. */
 Test(engine_stats_socket, a_child_does_not_serve_its_parents_path)
 {
-    int go[2], has_ended[2];
-    cr_assert(pipe(go) == 0 && pipe(has_ended) == 0);
+    int go[2], lives[2]; /* the child writes to `lives` once, and holds it as long as it lives */
+    cr_assert(pipe(go) == 0 && pipe(lives) == 0);
     pid_t parent = fork();
     if (parent == 0) {
         ferry_engine *one = NULL;
@@ -600,10 +600,11 @@ Test(engine_stats_socket, a_child_does_not_serve_its_parents_path)
         if (try_engine(path, &one, NULL) != FERRY_OK)
             _exit(1);
         pid_t child = fork();
-        char byte;
-        if (child == 0) {
+        char byte = 0;
+        if (child == 0) { /* its handlers for forks have run */
             ferry_engine_release(one);
-            _exit(read(go[0], &byte, 1) == 0 ? 0 : 2);
+            bool is_told = write(lives[1], &byte, 1) == 1;
+            _exit(is_told && read(go[0], &byte, 1) == 0 ? 0 : 2);
         }
         _exit(child > 0 ? 0 : 3);
     }
@@ -612,13 +613,14 @@ Test(engine_stats_socket, a_child_does_not_serve_its_parents_path)
     cr_assert_eq(status, 0);
     cr_assert(is_there(path), "nobody has removed it");
     int fd;
+    char byte;
+    cr_assert_eq(read(lives[0], &byte, 1), 1);
     cr_assert_eq(try_connect(path, &fd), ECONNREFUSED);
     serve(FERRY_LOOP_THREAD);
     cr_assert_null(json_object_get(ask("stats\n"), "error"));
     (void)close(go[1]); /* the child ends */
-    (void)close(has_ended[1]);
-    char byte;
-    (void)read(has_ended[0], &byte, 1); /* and has by now: it held the other end */
+    (void)close(lives[1]);
+    cr_assert_eq(read(lives[0], &byte, 1), 0);
 }
 
 /* ---- many at once ---- */
