@@ -7,39 +7,48 @@ void fry_ready_queue_push(fry_ready_queue *queue, fry_link *item, ferry_priority
     queue->count++;
 }
 
-static bool waits(const fry_ready_queue *queue, int rank)
-{
-    return queue->ranks[rank].first != NULL;
-}
-
-/* Something waits. Returns the lowest rank that was overtaken often enough, or else the highest. */
-static int next_rank(const fry_ready_queue *queue)
+/* The lowest rank that was overtaken often enough, or else the highest. */
+int fry_ready_rank_next(unsigned waiting, const uint8_t overtaken[FRY_RANKS])
 {
     int highest = FRY_RANKS - 1;
-    while (!waits(queue, highest))
+    while ((waiting >> highest & 1) == 0)
         highest--;
     for (int rank = 0; rank < highest; rank++) {
-        if (waits(queue, rank) && queue->overtaken[rank] >= FRY_OVERTAKES_MAX)
+        if ((waiting >> rank & 1) != 0 && overtaken[rank] >= FRY_OVERTAKES_MAX)
             return rank;
     }
     return highest;
 }
 
+void fry_ready_rank_goes(unsigned waiting, uint8_t overtaken[FRY_RANKS], int rank)
+{
+    for (int below = 0; below < rank; below++)
+        overtaken[below] = (uint8_t)(overtaken[below] + (waiting >> below & 1));
+    overtaken[rank] = 0;
+}
+
+static unsigned waiting_of(const fry_ready_queue *queue)
+{
+    unsigned waiting = 0;
+    for (int rank = 0; rank < FRY_RANKS; rank++)
+        waiting |= (unsigned)(queue->ranks[rank].first != NULL) << rank;
+    return waiting;
+}
+
 fry_link *fry_ready_queue_next(const fry_ready_queue *queue)
 {
-    return queue->count != 0 ? queue->ranks[next_rank(queue)].first : NULL;
+    if (queue->count == 0)
+        return NULL;
+    return queue->ranks[fry_ready_rank_next(waiting_of(queue), queue->overtaken)].first;
 }
 
 fry_link *fry_ready_queue_pop(fry_ready_queue *queue)
 {
     if (queue->count == 0)
         return NULL;
-    int next = next_rank(queue);
-    for (int rank = 0; rank < next; rank++) {
-        if (waits(queue, rank))
-            queue->overtaken[rank]++;
-    }
-    queue->overtaken[next] = 0;
+    unsigned waiting = waiting_of(queue);
+    int next = fry_ready_rank_next(waiting, queue->overtaken);
+    fry_ready_rank_goes(waiting, queue->overtaken, next);
     queue->count--;
     return fry_queue_pop(&queue->ranks[next]);
 }

@@ -19,6 +19,15 @@
 #define FRY_OVERTAKES_MAX 7
 #define FRY_RANKS 3 /* LOW, NORMAL, HIGH */
 
+/*
+ * The rank that goes next, for whoever keeps lines of another sort; _goes: it does, which counts
+ * whom it overtakes.
+ *  waiting    a bit for each rank in which something waits; not 0
+ *  overtaken  as in fry_ready_queue
+ */
+int fry_ready_rank_next(unsigned waiting, const uint8_t overtaken[FRY_RANKS]);
+void fry_ready_rank_goes(unsigned waiting, uint8_t overtaken[FRY_RANKS], int rank);
+
 typedef struct fry_ready_queue {
     size_t count;
     fry_queue ranks[FRY_RANKS];

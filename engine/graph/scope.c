@@ -128,25 +128,21 @@ static bool begin(ferry_scope *scope, uint64_t size_bytes, int64_t now_ns)
     return true;
 }
 
-size_t fry_scope_next_rank(const ferry_scope *scope)
+/* A bit for each rank in which somebody waits. */
+static unsigned waiting_of(const ferry_scope *scope)
 {
-    size_t chosen = FRY_RANKS;
-    for (size_t rank = FRY_RANKS; rank-- != 0;) {
-        if (TAILQ_EMPTY(&scope->waiting[rank]))
-            continue;
-        if (chosen == FRY_RANKS || scope->overtaken[rank] >= FRY_OVERTAKES_MAX)
-            chosen = rank;
-    }
-    return chosen;
+    unsigned waiting = 0;
+    for (size_t rank = 0; rank < FRY_RANKS; rank++)
+        waiting |= (unsigned)!TAILQ_EMPTY(&scope->waiting[rank]) << rank;
+    return waiting;
 }
 
-static void count_overtaken(ferry_scope *scope, size_t chosen)
+fry_note *fry_scope_next_waiting(const ferry_scope *scope)
 {
-    scope->overtaken[chosen] = 0;
-    for (size_t rank = 0; rank < chosen; rank++) {
-        if (!TAILQ_EMPTY(&scope->waiting[rank]))
-            scope->overtaken[rank]++;
-    }
+    unsigned waiting = waiting_of(scope);
+    return waiting == 0
+               ? NULL
+               : TAILQ_FIRST(&scope->waiting[fry_ready_rank_next(waiting, scope->overtaken)]);
 }
 
 static size_t rank_of(const fry_node *node)
@@ -178,7 +174,7 @@ bool fry_scope_holds_back(fry_turn *turn, fry_node *node)
     uint64_t size_bytes = moved_bytes(turn, node);
     if (size_bytes == 0)
         return false;
-    if (fry_scope_next_rank(scope) == FRY_RANKS &&
+    if (waiting_of(scope) == 0 &&
         begin(scope, size_bytes, fry_clock_now_ns(&turn->engine->clock))) {
         note->pace = FRY_PACE_BEGUN;
         return false;
@@ -198,7 +194,7 @@ static void leave_line(fry_turn *turn, ferry_scope *scope, fry_note *note,
 {
     TAILQ_REMOVE(&scope->waiting[rank_of(note->node)], note, in_line);
     LIST_INSERT_HEAD(to, note, member);
-    if (fry_scope_next_rank(scope) == FRY_RANKS)
+    if (waiting_of(scope) == 0)
         stop_timer(turn, scope);
 }
 
@@ -213,12 +209,12 @@ void fry_scope_member_resolved(fry_turn *turn, fry_node *node)
 
 static size_t begin_due_of(fry_turn *turn, ferry_scope *scope, int64_t now_ns)
 {
-    size_t count = 0, rank;
-    while ((rank = fry_scope_next_rank(scope)) != FRY_RANKS && count < BEGIN_AT_ONCE) {
-        fry_note *note = TAILQ_FIRST(&scope->waiting[rank]);
+    size_t count = 0;
+    fry_note *note;
+    while ((note = fry_scope_next_waiting(scope)) != NULL && count < BEGIN_AT_ONCE) {
         if (!begin(scope, moved_bytes(turn, note->node), now_ns))
             break;
-        count_overtaken(scope, rank);
+        fry_ready_rank_goes(waiting_of(scope), scope->overtaken, (int)rank_of(note->node));
         note->pace = FRY_PACE_BEGUN;
         leave_line(turn, scope, note, &scope->members);
         fry_graph_schedule(turn, note->node);
@@ -236,7 +232,7 @@ size_t fry_scopes_begin_due(fry_turn *turn, int64_t now_ns)
         ferry_scope *scope = FRY_CONTAINER(first, ferry_scope, timer);
         size_t begun = begin_due_of(turn, scope, now_ns);
         count += begun;
-        if (fry_scope_next_rank(scope) == FRY_RANKS)
+        if (waiting_of(scope) == 0)
             continue; /* the last took the timer away */
         stop_timer(turn, scope);
         set_timer(turn, scope, scope->free_ns);

@@ -75,8 +75,8 @@ void fry_scope_member_quiet(fry_node *node);
 /* Lets those begin for whom the rates have room by now_ns (engine's clock). Returns how many. */
 size_t fry_scopes_begin_due(fry_turn *turn, int64_t now_ns);
 
-/* The rank of whom comes next by the rate; FRY_RANKS: nobody waits. */
-size_t fry_scope_next_rank(const ferry_scope *scope);
+/* Who comes next by the rate; NULL: nobody waits. */
+fry_note *fry_scope_next_waiting(const ferry_scope *scope);
 
 /* Whether a scope's rate may keep the node, READY, from beginning. */
 static inline bool fry_node_is_rated(const fry_node *node)

@@ -149,8 +149,8 @@ static fry_node *next_to_cancel(ferry_scope *scope)
         LIST_INSERT_HEAD(&scope->ending, note, member);
         return note->node;
     }
-    size_t rank = fry_scope_next_rank(scope);
-    return rank != FRY_RANKS ? TAILQ_FIRST(&scope->waiting[rank])->node : NULL;
+    note = fry_scope_next_waiting(scope);
+    return note != NULL ? note->node : NULL;
 }
 
 static size_t walk(fry_turn *turn, fry_node *own, int64_t end_ns, size_t left)
