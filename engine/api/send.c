@@ -104,8 +104,8 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
                                         .offset = span->offset_bytes & FRY_BUFFER_BYTES_MAX,
                                         .rank = (uint16_t)route->rank,
                                         .size_bytes = span->size_bytes & FRY_BUFFER_BYTES_MAX,
-                                        .is_staged = transfer->message.is_staged,
                                         .tag = tag};
+    node->is_staged = transfer->message.is_staged;
     if (transfer->message.is_send)
         node->op.message.flow = fry_flow_of((uint32_t)route->group->rank, node->future.id);
     if (span->size_bytes != 0)

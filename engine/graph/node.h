@@ -233,10 +233,10 @@ typedef struct fry_message_op {
     };
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
     ferry_buffer *buffer;
-    uint64_t offset : 48; /* or the sender's operation */
-    uint64_t rank : 16;   /* of the other end; FRY_MESSAGE_RANK_ANY */
+    uint64_t offset; /* or the sender's operation. Written after a failed one has resolved, so
+                        nothing that others read then shares its word */
     uint64_t size_bytes : 48;
-    uint64_t is_staged : 1; /* a device alone reads and writes its memory */
+    uint64_t rank : 16; /* of the other end; FRY_MESSAGE_RANK_ANY */
     uint64_t tag;
 } fry_message_op;
 
@@ -323,6 +323,7 @@ struct fry_node {
     uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
                                  the node is submitted: any thread may read it */
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
+    uint8_t is_staged : 1;    /* message: a device alone reads and writes its memory */
     uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
                                  fry_outside. Atomic */
     uint8_t requested;        /* a cancel is in the requests stack. Atomic */

@@ -492,15 +492,15 @@ static void read_ahead(fry_turn *turn, fry_node *node)
 
 static bool has_begun(const fry_node *node)
 {
-    const fry_message_op *message = &node->op.message;
-    return message->is_staged && message->transfer != NULL && message->transfer->copies != 0;
+    const fry_transfer *transfer = node->op.message.transfer;
+    return node->is_staged && transfer != NULL && transfer->copies != 0;
 }
 
 static bool entered(fry_turn *turn, fry_node *node, bool may_start)
 {
     if (!may_start) {
         enter(turn, node);
-        if (node->op.message.is_staged && node->kind == FERRY_OP_SEND)
+        if (node->is_staged && node->kind == FERRY_OP_SEND)
             read_ahead(turn, node);
         return false;
     }
