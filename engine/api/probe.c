@@ -31,7 +31,7 @@ static bool has_message(const fry_node *node)
     if (node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV)
         return fry_future_status(&node->future) == FERRY_OK;
     return (node->kind == FRY_OP_TAKE || node->kind == FERRY_OP_PROBE) &&
-           node->op.message.came != 0;
+           node->op.message.met.came != 0;
 }
 
 ferry_status ferry_message_describe(const ferry_future *future, ferry_message_info *info)
@@ -48,8 +48,9 @@ ferry_status ferry_message_describe(const ferry_future *future, ferry_message_in
     const fry_message_op *message = &node->op.message;
     bool is_plain = node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV;
     ferry_message_info found = {.struct_size = sizeof found,
-                                .rank = (ferry_rank)message->rank,
+                                .rank = (ferry_rank)(is_plain ? message->rank : message->met.rank),
                                 .tag = message->tag,
-                                .size_bytes = is_plain ? message->size_bytes : message->came - 1};
+                                .size_bytes =
+                                    is_plain ? message->size_bytes : message->met.came - 1};
     return fry_struct_hand_out(info, &found, sizeof found);
 }

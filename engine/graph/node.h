@@ -219,22 +219,28 @@ struct fry_transfer;
 /* No address space has more; a message's node keeps offsets and sizes in as many bits. */
 #define FRY_BUFFER_BYTES_MAX (((uint64_t)1 << 48) - 1)
 
+/* The message that a receive with any source, or a probe, has met. */
+typedef struct fry_message_met {
+    uint64_t came; /* the message's bytes and 1; 0: none has come */
+    uint32_t rank; /* of its sender */
+} fry_message_met;
+
 /*
  * A message. A receive's flow is known as it ends, and then stands in place of the offset
  * (FRY_OUTSIDE_FLOWS), which nobody reads any more. A receive with any source, and a probe, get
- * their rank, tag and `came` when they meet a message; until then rank and tag say what they wait
- * for.
+ * `met` and the tag when they meet a message; until then rank and tag say what they wait for. What
+ * is written after the submit shares no word with what other threads read meanwhile, beside the
+ * baton's holder: sizes for records, and what describes a message that has resolved.
  */
 typedef struct fry_message_op {
     union {
-        fry_stand stand; /* first; of a receive: see fry_node_is_landing */
-        uint64_t flow;   /* of a send; joins both ends in traces */
-        uint64_t came;   /* FRY_OP_TAKE, FERRY_OP_PROBE: a message's bytes and 1; 0: none came */
+        fry_stand stand;     /* first; of a receive: see fry_node_is_landing */
+        uint64_t flow;       /* of a send; joins both ends in traces */
+        fry_message_met met; /* FRY_OP_TAKE, FERRY_OP_PROBE */
     };
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
     ferry_buffer *buffer;
-    uint64_t offset; /* or the sender's operation. Written after a failed one has resolved, so
-                        nothing that others read then shares its word */
+    uint64_t offset; /* or the sender's operation, also of a receive that has failed */
     uint64_t size_bytes : 48;
     uint64_t rank : 16; /* of the other end; FRY_MESSAGE_RANK_ANY */
     uint64_t tag;

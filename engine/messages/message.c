@@ -64,7 +64,7 @@ static void part(fry_transfer *transfer)
 /* It waits for a message of any member. */
 static bool is_open(const fry_node *node)
 {
-    return node->op.message.rank == FRY_MESSAGE_RANK_ANY;
+    return node->op.message.rank == FRY_MESSAGE_RANK_ANY && node->op.message.met.came == 0;
 }
 
 /*
@@ -287,9 +287,8 @@ static void message_met(void *arg, fry_message *message, fry_peer *peer, uint64_
     fry_route_opened(route);
     transfer->route = route;
     fry_route_closed(turn, home);
-    op->rank = (uint16_t)route->rank;
     op->tag = message->tag;
-    op->came = size_bytes + 1;
+    op->met = (fry_message_met){.came = size_bytes + 1, .rank = route->rank};
 }
 
 const fry_peer_events fry_transfer_events = {

@@ -134,8 +134,8 @@ static uint64_t take_moved_bytes(const fry_node *node, uint64_t *flow_p)
     const fry_message_op *message = &node->op.message;
     if (fry_load_acquire(&node->outside) != FRY_OUTSIDE_FLOWS) /* pairs with set_flow */
         return message->size_bytes;
-    *flow_p = fry_flow_of(message->rank, message->offset);
-    return message->came - 1;
+    *flow_p = fry_flow_of(message->met.rank, message->offset);
+    return message->met.came - 1;
 }
 
 /* ---- probes ---- */
@@ -175,7 +175,9 @@ static bool stop(fry_node *node)
 static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     fry_kind_recv.describe(engine, node, view);
-    if (node->op.message.rank == FRY_MESSAGE_RANK_ANY)
+    if (node->op.message.met.came != 0)
+        view->rank = node->op.message.met.rank;
+    else if (node->op.message.rank == FRY_MESSAGE_RANK_ANY)
         view->rank = FERRY_RANK_ANY;
     if (node->kind == FERRY_OP_PROBE)
         view->has_size = false;
