@@ -142,6 +142,7 @@ static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
         own->options.label = shared->label;
         own->options.flags |= shared->flags & FERRY_OP_LABEL_COPIED;
     }
+    own->options.flags |= shared->flags & FERRY_OP_UNTRACKED;
     if (own->options.queue == NULL)
         own->options.queue = shared->queue;
     if (own->options.scope == NULL)
@@ -494,7 +495,7 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
                     shared->user_data == 0 && shared->queue == NULL && shared->scope == NULL &&
-                    shared->priority == FERRY_PRIORITY_NORMAL;
+                    shared->priority == FERRY_PRIORITY_NORMAL && shared->flags == 0;
     submit(&self);
     fry_late_call_ends(engine);
     return &self.node->future;

@@ -32,7 +32,7 @@ static inline fry_refusal check_options(const ferry_engine *engine, const ferry_
     if (fry_unlikely(given->access_count > ACCESS_COUNT_MAX ||
                      given->access_count + FRY_COPY_SPANS > engine->span_count_max))
         return FRY_REFUSED_ACCESS_COUNT;
-    if (fry_unlikely((given->flags & ~(uint32_t)FERRY_OP_LABEL_COPIED) != 0))
+    if (fry_unlikely((given->flags & ~(uint32_t)(FERRY_OP_LABEL_COPIED | FERRY_OP_UNTRACKED)) != 0))
         return FRY_REFUSED_OPTIONS_FLAGS;
     if (fry_unlikely(given->queue != NULL) && given->queue->engine != engine)
         return FRY_REFUSED_QUEUE_ENGINE;
@@ -164,11 +164,18 @@ static fry_refusal add_accesses(const fry_request *request, fry_node *node)
     return why;
 }
 
-static __attribute__((cold, noinline)) const char *kept_label(ferry_engine *engine,
-                                                              const char *label)
+static const char *kept_label(ferry_engine *engine, const char *label)
 {
     const char *kept = fry_intern_text(&engine->labels, &engine->memory, label);
     return kept != NULL ? kept : "(a label that was not kept)";
+}
+
+static __attribute__((cold, noinline)) void take_flags(const fry_request *request, fry_node *node)
+{
+    const ferry_op_options *options = &request->options;
+    node->is_untracked = (options->flags & FERRY_OP_UNTRACKED) != 0;
+    if ((options->flags & FERRY_OP_LABEL_COPIED) != 0 && options->label != NULL)
+        node->label = kept_label(request->engine, options->label);
 }
 
 static void set_deadline(fry_node *node, int64_t deadline_ns)
@@ -201,10 +208,9 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
     fry_node *node = fry_node_create(request->engine, request->context, kind, why_p);
     if (fry_unlikely(node == NULL))
         return NULL;
-    node->label =
-        fry_likely((options->flags & FERRY_OP_LABEL_COPIED) == 0 || options->label == NULL)
-            ? options->label
-            : kept_label(request->engine, options->label);
+    node->label = options->label;
+    if (fry_unlikely(options->flags != 0))
+        take_flags(request, node);
     if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
         node->priority = (unsigned)options->priority & 3u;
     if (options->deadline_ns != 0)
@@ -247,7 +253,7 @@ __attribute__((cold, noinline)) void fry_request_share_large(const fry_request *
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         fry_refusal why, const fry_row_span *dst)
 {
-    if (!fry_refusal_poisons(why))
+    if (!fry_refusal_poisons(why) || (request->options.flags & FERRY_OP_UNTRACKED) != 0)
         return fry_refusal_future(engine, why);
     fry_context *context = request->context; /* NULL: there was no memory for a context */
     if (dst != NULL && !fry_rows_are_empty(dst) && fry_rows_check(engine, dst) == FRY_TAKEN) {

@@ -44,13 +44,16 @@ bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fr
     return true;
 }
 
-/* A small copy that nothing holds leaves nothing in the graph. */
+/* A small copy that nothing holds leaves nothing in the graph. An untracked one waits for nobody.
+ */
 static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & FRY_NODE_HAS_DEADLINE) != 0 || fry_node_has_more_uses(node) ||
         node->refusal != FERRY_OK || fry_node_is_rated(node) ||
-        !may_copy_at_once(turn, &node->op.copy) || !fry_lane_copy_inline(node))
+        !(node->is_untracked ? !turn->engine->stop_graph
+                             : may_copy_at_once(turn, &node->op.copy)) ||
+        !fry_lane_copy_inline(node))
         return false;
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);
@@ -280,7 +283,8 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
 {
     bool is_listed = (node->flags & FRY_NODE_HAS_SPANS) == 0;
     if (!is_listed) {
-        is_listed = fry_kind_has(node, FRY_KIND_ONE_SPAN) && fry_hazard_enter_alone(turn, node);
+        is_listed = fry_unlikely(node->is_untracked) ||
+                    (fry_kind_has(node, FRY_KIND_ONE_SPAN) && fry_hazard_enter_alone(turn, node));
         fry_node_hold_buffers(node);
     }
     /* Else it has been counting the nodes that it is made of. */

@@ -330,6 +330,7 @@ struct fry_node {
                                  the node is submitted: any thread may read it */
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
     uint8_t is_staged : 1;    /* message: a device alone reads and writes its memory */
+    uint8_t is_untracked : 1; /* its spans are not listed with their buffers */
     uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
                                  fry_outside. Atomic */
     uint8_t requested;        /* a cancel is in the requests stack. Atomic */

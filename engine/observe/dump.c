@@ -126,6 +126,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
         .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0 && node->kind != FRY_OP_STAGE &&
                             node->kind != FRY_OP_LOT,
+        .is_untracked = node->is_untracked,
     };
     record->user_data = fry_node_user_data(node);
     record->batch = node->batch != NULL ? node->batch->future.id : 0;

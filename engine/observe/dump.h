@@ -57,7 +57,7 @@ typedef struct fry_dump_node {
     bool is_message;    /* tag and rank say which */
     uint32_t rank;
     uint64_t tag;
-    bool is_failing, is_cancel_requested, has_fired, is_refused_write;
+    bool is_failing, is_cancel_requested, has_fired, is_refused_write, is_untracked;
     fry_dump_wait waits[FRY_DUMP_WAITS];
     char label[FRY_LABEL_BYTES];
 } fry_dump_node;

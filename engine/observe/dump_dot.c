@@ -66,6 +66,8 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
         fry_text_print(text, "\\n%" PRIu64 " bytes", node->size_bytes);
     if (node->device != FRY_DUMP_NO_DEVICE)
         fry_text_print(text, ", %s", fry_dump_device_name(dump->engine, node->device));
+    if (node->is_untracked)
+        fry_text_string(text, ", untracked");
     if (node->status != FERRY_PENDING)
         fry_text_print(text, "\\n%s", ferry_status_name((ferry_status)node->status));
     if (node->reason != FRY_DUMP_OPERATIONS)

@@ -105,7 +105,8 @@ static void print_flags(fry_text *text, const fry_dump_node *node)
     } flags[] = {{node->is_failing, "\"failing\""},
                  {node->is_cancel_requested, "\"cancel_requested\""},
                  {node->has_fired, "\"fired\""},
-                 {node->is_refused_write, "\"refused_write\""}};
+                 {node->is_refused_write, "\"refused_write\""},
+                 {node->is_untracked, "\"untracked\""}};
     bool is_first = true;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!flags[i].is_set)

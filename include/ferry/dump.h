@@ -80,7 +80,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it fails when the graph is next worked on),
  *                   "cancel_requested", "fired" (its hardware or function has ended),
- *                   "refused_write" (it stands for a write that was refused)
+ *                   "refused_write" (it stands for a write that was refused), "untracked"
+ *                   (FERRY_OP_UNTRACKED: it waits for nobody who uses the same bytes)
  *      "deadline_in_ns"  negative if the deadline has passed
  *  "lanes"     for each stream, except streams for outside events that were never used: "device",
  *              "stream" (its number in the engine), "in_flight", "backlog" (operations shown above

@@ -60,6 +60,14 @@ typedef enum ferry_op_flag FERRY_INT_ENUM {
                                   for it, the operation has the label "(a label that was not
                                   kept)". For labels that recur: each new one takes memory, each
                                   known one only a look */
+    FERRY_OP_UNTRACKED = 2,    /* its spans take no part in the order of their buffers: the
+                                  operation waits for none that uses the same bytes, none waits for
+                                  it, and it neither finds nor leaves poison. It starts after its
+                                  after[] alone. For callers who keep the order themselves, such as
+                                  one who hands out blocks and knows when each is free. The rest
+                                  holds: bounds are checked, its buffers stay until it is quiet, and
+                                  ferry_future_quiet says when its bytes are used no more. Dumps
+                                  show it as "untracked". Without spans it means nothing */
 } ferry_op_flag;
 
 /*

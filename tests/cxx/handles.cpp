@@ -286,7 +286,7 @@ static void check_queue()
     ferry::engine engine = make_engine(FERRY_LOOP_EMBEDDED);
     ferry::queue queue = engine.queue(8);
     for (std::uint64_t i = 0; i < 8; i++)
-        (void)engine.nop(ferry::options().into(queue).user_data(i));
+        (void)engine.nop(ferry::options().into(queue).untracked().user_data(i));
     CHECK(engine.nop(ferry::options().into(queue)).poll() == FERRY_E_AGAIN);
     ferry_queue_record records[9];
     CHECK(queue.take(records, 9) == 8 && records[7].user_data == 7);

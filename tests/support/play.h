@@ -27,6 +27,7 @@
  *
  * An OPTION is one of:
  *   after F... | reads SPAN | writes SPAN | changes SPAN | label WORD | priority high|low
+ *   untracked
  *   by hand                       a call runs when a step `run` says so
  *   deadline N                    in nanoseconds after START_NS, where an embedded scene's clock
  *                                 begins

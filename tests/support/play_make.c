@@ -82,6 +82,10 @@ static bool take_option(made *self)
         return add_access(self, FERRY_READ_WRITE);
     if (play_skip("priority"))
         return take_priority(self);
+    if (play_skip("untracked")) {
+        self->options.flags |= FERRY_OP_UNTRACKED;
+        return true;
+    }
     if (play_skip("label"))
         return take_label(self);
     if (play_skip("by")) {

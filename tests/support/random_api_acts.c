@@ -118,6 +118,8 @@ static bool act_nop(api_actor *actor)
 {
     api_room room;
     ferry_op_options options = api_options(actor, &room);
+    if (api_one_in(&actor->random, 4)) /* of what really touches bytes, order is the caller's */
+        options.flags |= FERRY_OP_UNTRACKED;
     return api_keep(
         actor, ferry_nop(actor->world->engine, api_one_in(&actor->random, 8) ? NULL : &options));
 }

@@ -120,6 +120,12 @@ class options
         native_.priority = priority;
         return *this;
     }
+    /* Its spans take no part in the order of their buffers: FERRY_OP_UNTRACKED. */
+    options &untracked() noexcept
+    {
+        native_.flags |= FERRY_OP_UNTRACKED;
+        return *this;
+    }
     options &user_data(std::uint64_t number) noexcept
     {
         native_.user_data = number;
