@@ -444,7 +444,7 @@ Test(messages, that_cant_be_are_refused_with_a_line)
     ferry_buffer *own = buffer_of(0, 0, SIZE, 0), *others = buffer_of(1, 0, SIZE, 0);
     ferry_span span = ferry_buffer_span(own);
     ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
-    bad.flags = 2;
+    bad.flags = 4;
     const struct {
         ferry_rank peer;
         ferry_span span;

@@ -111,7 +111,7 @@ static void try_options(void)
         {FRY_REFUSED_ACCESS_COUNT, touching(&access, span_max)},
         {FRY_REFUSED_PRIORITY,
          {.struct_size = sizeof(ferry_op_options), .priority = (ferry_priority)2}},
-        {FRY_REFUSED_OPTIONS_FLAGS, {.struct_size = sizeof(ferry_op_options), .flags = 2}},
+        {FRY_REFUSED_OPTIONS_FLAGS, {.struct_size = sizeof(ferry_op_options), .flags = 4}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect(cases[i].why, ferry_nop(engine(), &cases[i].options));
