@@ -101,7 +101,7 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     }
     node->op.message = (fry_message_op){.transfer = transfer,
                                         .buffer = span->size_bytes != 0 ? span->buffer : NULL,
-                                        .offset = span->offset_bytes & FRY_BUFFER_BYTES_MAX,
+                                        .offset = span->offset_bytes,
                                         .rank = (uint16_t)route->rank,
                                         .size_bytes = span->size_bytes & FRY_BUFFER_BYTES_MAX,
                                         .tag = tag};

@@ -29,31 +29,30 @@
 #include "engine/graph/tally.h"
 #include "engine/graph/turn.h"
 
-static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
+static bool are_idle(const fry_copy_op *copy)
 {
-    return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&
-           fry_buffer_is_idle(copy->src);
+    return fry_buffer_is_idle(copy->dst) && fry_buffer_is_idle(copy->src);
 }
 
 bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
 {
-    if (!may_copy_at_once(turn, copy) || !fry_lane_copy_plain_inline(lane, copy))
+    if (turn->engine->stop_graph || !are_idle(copy) || !fry_lane_copy_plain_inline(lane, copy))
         return false;
     if (fry_unlikely(turn->engine->tally != NULL))
         fry_tally_copied(turn->engine, copy->size_bytes);
     return true;
 }
 
-/* A small copy that nothing holds leaves nothing in the graph. An untracked one waits for nobody.
+/*
+ * A small copy that nothing holds leaves nothing in the graph. An untracked one is not held by who
+ * uses its bytes.
  */
 static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & FRY_NODE_HAS_DEADLINE) != 0 || fry_node_has_more_uses(node) ||
-        node->refusal != FERRY_OK || fry_node_is_rated(node) ||
-        !(node->is_untracked ? !turn->engine->stop_graph
-                             : may_copy_at_once(turn, &node->op.copy)) ||
-        !fry_lane_copy_inline(node))
+        node->refusal != FERRY_OK || fry_node_is_rated(node) || turn->engine->stop_graph ||
+        !(node->is_untracked || are_idle(&node->op.copy)) || !fry_lane_copy_inline(node))
         return false;
     fry_emit(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);

@@ -216,7 +216,7 @@ struct fry_transfer;
 
 #define FRY_MESSAGE_RANK_ANY 0xffffu /* above all ranks */
 
-/* No address space has more; a message's node keeps offsets and sizes in as many bits. */
+/* No address space has more; a message's node keeps sizes in as many bits. */
 #define FRY_BUFFER_BYTES_MAX (((uint64_t)1 << 48) - 1)
 
 /* The message that a receive with any source, or a probe, has met. */

@@ -304,10 +304,11 @@ Test(bad_input, operations_of_no_known_priority_are_refused)
         int priority;
         uint32_t flags;
         ferry_status status;
-    } cases[] = {
-        {0, 0, FERRY_OK},        {1, 0, FERRY_OK},         {-1, 0, FERRY_OK},
-        {2, 0, FERRY_E_INVALID}, {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
-        {0, 3, FERRY_OK},        {0, 4, FERRY_E_INVALID},  {0, UINT32_MAX, FERRY_E_INVALID}};
+    } cases[] = {{0, 0, FERRY_OK},         {1, 0, FERRY_OK},
+                 {-1, 0, FERRY_OK},        {2, 0, FERRY_E_INVALID},
+                 {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
+                 {0, 1, FERRY_OK},         {0, 3, FERRY_OK},
+                 {0, 4, FERRY_E_INVALID},  {0, UINT32_MAX, FERRY_E_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.priority = (ferry_priority)cases[i].priority;
