@@ -3,16 +3,18 @@
  * A lot is given to the module, which launches it on a thread of its own, and records an event
  * behind it:
  *
- *     GIVEN ──► LAUNCHED ──► STANDS ──► FIRED ──► free
- *        (module)     (a node in the graph)
+ *     GIVEN ──► LAUNCHED ──► STANDS ──► FIRED ──► flown ──► free
+ *        (module)     (a node in the graph)     (the other end's word)
  *        └────► FAILED ──► free, with the pair
  *
  * The node is put in the lane where that event stands: the lot is over when the node is, and its
  * receives stand there, too. So copies and the program's streams wait for receives on the device.
  *
  * transfer->copies counts the lots that a message is in, from before they are agreed. If all goes
- * well it is counted down when the lot's event has fired. If not, when this end's pair has ended,
- * and the other end says the same, or is gone: a GPU of either may use the memory until then.
+ * well it is counted down when the lot's event has fired and, if it has receives, the other end has
+ * said that its pair was in order (net/peer/joint.c says why). If not, when this end's pair has
+ * ended, and the other end says the same, or is gone: a GPU of either may use the memory until
+ * then. A lot that has flown uses none any more, and ends with its pair.
  */
 #include "engine/messages/launch.h"
 
@@ -95,15 +97,10 @@ void fry_launch_lot(void *arg, fry_peer *peer, const fry_joint_lot *what)
     fry_turn *turn = arg;
     const fry_route *route = fry_peer_arg(peer);
     fry_pairing *pairing = route->pairing;
-    if (pairing == NULL) { /* the other end has said that it has none, and now that it goes */
-        for (uint32_t i = 0; i < what->count; i++)
-            fry_launch_release(turn, what->items[i].message);
-        fry_slot_give(route->pair_slots);
-        return;
-    }
     fry_launch *self = find_free(pairing);
     self->pairing = pairing;
     self->number = what->number;
+    self->is_flown = false;
     self->lot.count = 0;
     self->lot.launched = is_launched;
     for (uint32_t i = 0; i < what->count; i++)
@@ -155,20 +152,55 @@ static void stand(fry_turn *turn, fry_launch *self)
 }
 
 /* Nothing of it uses memory any more. */
-static void end_lot(fry_turn *turn, fry_pairing *pairing, fry_launch *self, bool is_whole)
+static void leave_gpu(const fry_pairing *pairing, fry_launch *self)
 {
-    bool was_launched = state_of(self) == FRY_LAUNCH_FIRED;
-    for (uint32_t i = 0; i < self->lot.count; i++) {
+    for (uint32_t i = 0; i < self->lot.count; i++)
         self->transfers[i]->is_in_lot = false;
-        fry_launch_release(turn, &self->transfers[i]->message);
-    }
-    fry_store_relaxed(&self->state, FRY_LAUNCH_FREE);
+    self->is_flown = true;
     fry_slot_give(pairing->wish.of);
-    if (was_launched && pairing->state == FRY_PAIRING_READY)
-        fry_pairings_of(turn->engine)->ops->pair_landed(pairing->pair);
-    if (pairing->route != NULL)
-        fry_peer_joint_landed(fry_pairing_peer(pairing), self->number, is_whole, turn);
+}
+
+static void let_go(fry_turn *turn, fry_launch *self)
+{
+    for (uint32_t i = 0; i < self->lot.count; i++)
+        fry_launch_release(turn, &self->transfers[i]->message);
+    fry_store_relaxed(&self->state, FRY_LAUNCH_FREE);
     fry_pairings_note(turn);
+}
+
+static void lose(fry_turn *turn, fry_pairing *pairing, fry_launch *self)
+{
+    let_go(turn, self);
+    if (pairing->route != NULL)
+        fry_peer_joint_lost(fry_pairing_peer(pairing), self->number, turn);
+}
+
+/* Its event has fired, and nothing has ended its pair. */
+static void fly(fry_turn *turn, fry_pairing *pairing, fry_launch *self)
+{
+    fry_pairings *pairings = fry_pairings_of(turn->engine);
+    leave_gpu(pairing, self);
+    pairings->ops->pair_landed(pairing->pair);
+    pairing->lots_over++;
+    pairing->used_at = ++pairings->uses;
+    fry_store_relaxed(&pairing->route->nccl_groups, pairing->route->nccl_groups + 1);
+    if (fry_peer_joint_flown(fry_pairing_peer(pairing), self->number, turn))
+        let_go(turn, self);
+    fry_pairings_note(turn);
+    if (pairing->route != NULL) /* its connection may have failed */
+        fry_route_launched(turn, pairing->route);
+}
+
+void fry_launch_whole(void *arg, fry_peer *peer, uint32_t number)
+{
+    fry_turn *turn = arg;
+    const fry_route *route = fry_peer_arg(peer);
+    fry_pairing *pairing = route->pairing;
+    for (size_t i = 0; pairing != NULL && i < FRY_JOINT_PLACES; i++) {
+        fry_launch *self = &pairing->launches[i];
+        if (state_of(self) == FRY_LAUNCH_FIRED && self->is_flown && self->number == number)
+            let_go(turn, self);
+    }
 }
 
 size_t fry_launches_go_on(fry_turn *turn, fry_pairing *pairing)
@@ -183,14 +215,8 @@ size_t fry_launches_go_on(fry_turn *turn, fry_pairing *pairing)
         } else if (state == FRY_LAUNCH_FAILED && !pairing->is_failing) {
             fry_pairing_fail(turn, pairing, &self->fault);
             done++;
-        } else if (state == FRY_LAUNCH_FIRED && !pairing->is_failing) {
-            end_lot(turn, pairing, self, true);
-            pairing->lots_over++;
-            pairing->used_at = ++fry_pairings_of(turn->engine)->uses;
-            if (pairing->route != NULL) {
-                fry_store_relaxed(&pairing->route->nccl_groups, pairing->route->nccl_groups + 1);
-                fry_route_launched(turn, pairing->route);
-            }
+        } else if (state == FRY_LAUNCH_FIRED && !self->is_flown && !pairing->is_failing) {
+            fly(turn, pairing, self);
             done++;
         }
     }
@@ -213,6 +239,17 @@ bool fry_launches_are_none(const fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         if (state_of(&pairing->launches[i]) != FRY_LAUNCH_FREE)
+            return false;
+    }
+    return true;
+}
+
+bool fry_launches_are_off_gpu(const fry_pairing *pairing)
+{
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
+        const fry_launch *self = &pairing->launches[i];
+        fry_launch_state state = state_of(self);
+        if (state != FRY_LAUNCH_FREE && !(state == FRY_LAUNCH_FIRED && self->is_flown))
             return false;
     }
     return true;
@@ -241,17 +278,25 @@ bool fry_launches_are_stuck(const fry_pairing *pairing)
 void fry_launches_fail(fry_turn *turn, fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        const fry_launch *self = &pairing->launches[i];
-        for (uint32_t k = 0; state_of(self) != FRY_LAUNCH_FREE && k < self->lot.count; k++)
-            fry_transfer_fail(turn, self->transfers[k], &pairing->fault);
+        fry_launch *self = &pairing->launches[i];
+        bool is_flown = state_of(self) == FRY_LAUNCH_FIRED && self->is_flown;
+        for (uint32_t k = 0; state_of(self) != FRY_LAUNCH_FREE && k < self->lot.count; k++) {
+            if (!is_flown || !self->lot.items[k].is_send) /* what has left is answered, or not */
+                fry_transfer_fail(turn, self->transfers[k], &pairing->fault);
+        }
+        if (is_flown)
+            lose(turn, pairing, self);
     }
 }
 
 void fry_launches_drop(fry_turn *turn, fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        if (state_of(&pairing->launches[i]) != FRY_LAUNCH_FREE)
-            end_lot(turn, pairing, &pairing->launches[i], false);
+        fry_launch *self = &pairing->launches[i];
+        if (state_of(self) == FRY_LAUNCH_FREE)
+            continue;
+        leave_gpu(pairing, self);
+        lose(turn, pairing, self);
     }
 }
 

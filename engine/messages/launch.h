@@ -10,6 +10,7 @@
 void fry_launch_hold(void *turn, fry_message *message);
 void fry_launch_release(void *turn, fry_message *message);
 void fry_launch_lot(void *turn, fry_peer *peer, const fry_joint_lot *lot);
+void fry_launch_whole(void *turn, fry_peer *peer, uint32_t number);
 
 /* On the module's threads: the engine has something to see. */
 void fry_launch_wake(void *engine);
@@ -21,6 +22,9 @@ size_t fry_launches_go_on(fry_turn *turn, fry_pairing *pairing);
 bool fry_launches_have_news(const fry_pairing *pairing);
 
 bool fry_launches_are_none(const fry_pairing *pairing);
+
+/* Whether there are none but such as wait for the other end's word. */
+bool fry_launches_are_off_gpu(const fry_pairing *pairing);
 
 /* Whether those that are left use no memory any more, once the pair has ended at both ends. */
 bool fry_launches_are_over(const fry_pairing *pairing);

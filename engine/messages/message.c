@@ -316,6 +316,7 @@ const fry_peer_events fry_transfer_events = {
     .hold = fry_launch_hold,
     .release = fry_launch_release,
     .launch = fry_launch_lot,
+    .whole = fry_launch_whole,
     .unpaired = fry_pairing_unpaired,
     .gone = fry_neighbour_gone,
 };

@@ -33,6 +33,7 @@ typedef struct fry_launch {
     fry_pairing *pairing;
     uint32_t state;  /* atomic, fry_launch_state; the module's thread sets it while GIVEN */
     uint32_t number; /* net/peer/joint.h */
+    bool is_flown;   /* FIRED: what it received waits for the other end's word */
     fry_transfer *transfers[FRY_LOT_MOST];
     fry_event event;
     fry_fault fault;

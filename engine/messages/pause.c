@@ -133,7 +133,7 @@ static bool is_quiet(const fry_pairing *pairing)
     if (pairing->state == FRY_PAIRING_ENDED)
         return pairing->is_left_behind || fry_launches_are_over(pairing);
     return pairing->state == FRY_PAIRING_OPEN ||
-           (fry_pairing_is_open(pairing) && fry_pairing_is_idle(pairing));
+           (fry_pairing_is_open(pairing) && fry_pairing_is_off_gpu(pairing));
 }
 
 static void begin(fry_turn *turn, ferry_group *group)

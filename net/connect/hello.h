@@ -35,8 +35,8 @@
 /* The same of messages that are read where the sender has them, which takes one host. */
 #define FRY_HELLO_VIEWS ((uint8_t)0x40)
 
-/* The same of messages that both ends launch. */
-#define FRY_HELLO_PAIRS ((uint8_t)0x20)
+/* The same of messages that both ends launch. Members that said 0x20 did not know FLOWN. */
+#define FRY_HELLO_PAIRS ((uint8_t)0x10)
 
 typedef struct fry_hello fry_hello;
 

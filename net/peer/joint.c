@@ -25,6 +25,18 @@
  * the engine counts it (hold), and a message that is held is not quiet. Withdrawing ends a
  * message's future as ever, and takes it out of the lots to come.
  *
+ * *Why OK means the right bytes.* A communicator that is ended ends its kernels, and not only its
+ * own: NCCL's go on without copying, and post their steps all the same, so the other end's kernel
+ * takes for bytes what was there before, and ends in good order. The memory between the two may be
+ * gone by then, too. So a receive has its bytes when its kernel is over and the sender's pair was
+ * in order after that:
+ *
+ *      its kernel is over: FLOWN             ─►     if this end has not ended its pair
+ *      the receive ends well                 ◄─     WHOLE
+ *
+ * An end whose pair is ended does not answer; UNPAIR, or the connection's end, fails what waits. A
+ * word that the sender said by itself, when its own kernel is over, would not do: flown.pml.
+ *
  * *Order.* GO comes before the launch, and the leader launches lots in the order in which they were
  * answered; the follower answers in the order of their numbers. Two lots may be agreed at once, so
  * that a GPU has the next one when it is done with one. A channel may bring headers in another
@@ -121,7 +133,7 @@ static void is_answered(fry_peer_connection *connection)
         fry_joint_lot *lot = &joint->lots[i];
         if (lot->state != FRY_JOINT_ANSWERED || !is_next(joint, lot))
             continue;
-        if (joint->is_ready || joint->is_off)
+        if (joint->is_ready)
             go_as_answered(connection, lot);
         else /* the pair has ended since, and with it what the other end has launched */
             take_back(connection, lot);
@@ -232,9 +244,7 @@ static void answer(fry_peer_connection *connection, fry_joint_lot *lot)
 /* The leader may know of the end of lots before this end does. */
 static fry_joint_lot *next_heard(fry_joint *joint)
 {
-    return fry_lots_count(joint) < FRY_JOINT_LOTS
-               ? fry_lot_find(joint, FRY_JOINT_HEARD, joint->next_lot)
-               : NULL;
+    return fry_lots_have_room(joint) ? fry_lot_find(joint, FRY_JOINT_HEARD, joint->next_lot) : NULL;
 }
 
 /* Answers lots in their order. */
@@ -313,6 +323,41 @@ static bool hear_offer(fry_peer_connection *connection, const fry_wire_header *h
     return true;
 }
 
+/* ---- whether a lot was whole ---- */
+
+/*
+ * Without a pair there is no answer: the other end hears of that. If another is made since, an
+ * answer that was asked for before means nothing, as the other end has lost its lots by then.
+ */
+static void say_flown(fry_peer_connection *connection)
+{
+    fry_joint *joint = connection->joint;
+    if (!joint->is_ready)
+        joint->owed_count = 0;
+    while (joint->owed_count > 0 && connection->controls_free != NULL &&
+           fry_connection_is_live(connection))
+        say_number(connection, FRY_WIRE_WHOLE, joint->owed[--joint->owed_count]);
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
+        fry_joint_lot *lot = &joint->lots[i];
+        if (lot->state != FRY_JOINT_FLOWN || !lot->is_untold || connection->controls_free == NULL ||
+            !fry_connection_is_live(connection))
+            continue;
+        lot->is_untold = false;
+        say_number(connection, FRY_WIRE_FLOWN, lot->number);
+    }
+}
+
+/* The other end's GPU is done with a lot. It asks once for each. */
+static bool hear_flown(fry_peer_connection *connection, uint32_t number)
+{
+    fry_joint *joint = connection->joint;
+    if ((int32_t)(number - joint->next_lot) >= 0 || joint->owed_count == FRY_JOINT_PLACES)
+        return false;
+    joint->owed[joint->owed_count++] = number;
+    say_flown(connection);
+    return true;
+}
+
 /* ---- pairs ---- */
 
 static void say_due(fry_peer_connection *connection)
@@ -340,6 +385,7 @@ static void say_due(fry_peer_connection *connection)
         joint->off_is_due = false;
         say_number(connection, FRY_WIRE_ALONE, 0);
     }
+    say_flown(connection);
 }
 
 static void hear_word(fry_peer_connection *connection, const fry_wire_header *header)
@@ -417,22 +463,82 @@ static void is_over(fry_peer_connection *connection, const fry_joint_item *item,
         fry_ask_has_all(connection, connection->by_slot[item->slot]);
 }
 
-void fry_peer_joint_landed(fry_peer *peer, uint32_t number, bool is_whole, void *turn)
+/* There may be a place for another lot. */
+static void go_on(fry_peer_connection *connection)
+{
+    fry_peer *peer = connection->peer;
+    answer_heard(connection);
+    fry_peer_joint_go_on(peer, peer->turn);
+}
+
+static void end_lot(fry_peer_connection *connection, fry_joint_lot *lot, bool is_whole)
+{
+    fry_peer *peer = connection->peer;
+    for (uint32_t i = 0; i < lot->count && fry_connection_is_live(connection); i++)
+        is_over(connection, &lot->items[i], is_whole);
+    lot->state = FRY_JOINT_FREE;
+    go_on(connection);
+    if (connection->is_parting)
+        peer->options.events->parted(peer->turn, peer);
+}
+
+static bool has_receives(const fry_joint_lot *lot)
+{
+    for (uint32_t i = 0; i < lot->count; i++) {
+        if (!lot->items[i].is_send)
+            return true;
+    }
+    return false;
+}
+
+bool fry_peer_joint_flown(fry_peer *peer, uint32_t number, void *turn)
+{
+    fry_peer_connection *connection = peer->connection;
+    if (connection == NULL || connection->joint == NULL)
+        return true;
+    fry_joint_lot *lot = fry_lot_find(connection->joint, FRY_JOINT_GOING, number);
+    if (lot == NULL)
+        return true;
+    peer->turn = turn;
+    if (!has_receives(lot)) {
+        end_lot(connection, lot, true);
+        return true;
+    }
+    lot->state = FRY_JOINT_FLOWN;
+    lot->is_untold = true;
+    say_flown(connection);
+    go_on(connection);
+    return false;
+}
+
+void fry_peer_joint_lost(fry_peer *peer, uint32_t number, void *turn)
 {
     fry_peer_connection *connection = peer->connection;
     if (connection == NULL || connection->joint == NULL)
         return;
     fry_joint_lot *lot = fry_lot_find(connection->joint, FRY_JOINT_GOING, number);
     if (lot == NULL)
+        lot = fry_lot_find(connection->joint, FRY_JOINT_FLOWN, number);
+    if (lot == NULL)
         return;
     peer->turn = turn;
-    for (uint32_t i = 0; i < lot->count && fry_connection_is_live(connection); i++)
-        is_over(connection, &lot->items[i], is_whole);
-    lot->state = FRY_JOINT_FREE;
-    answer_heard(connection);
-    fry_peer_joint_go_on(peer, turn);
-    if (connection->is_parting)
-        peer->options.events->parted(turn, peer);
+    end_lot(connection, lot, false);
+}
+
+/* An answer may come late, to a lot that was lost meanwhile. */
+static bool hear_whole(fry_peer_connection *connection, uint32_t number)
+{
+    fry_joint *joint = connection->joint;
+    fry_joint_lot *lot = fry_lot_find(joint, FRY_JOINT_FLOWN, number);
+    if (lot == NULL)
+        return (int32_t)(number - joint->next_lot) < 0 &&
+               fry_lot_find(joint, FRY_JOINT_GOING, number) == NULL;
+    if (lot->is_untold)
+        return false;
+    fry_peer *peer = connection->peer;
+    peer->options.events->whole(peer->turn, peer, number);
+    end_lot(connection, lot, true);
+    return true;
 }
 
 /* ---- for the files of a peer ---- */
@@ -461,6 +567,10 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
         go_alone(connection);
         peer->options.events->unpaired(peer->turn, connection->peer);
         return true;
+    case FRY_WIRE_FLOWN:
+        return hear_flown(connection, header->number);
+    case FRY_WIRE_WHOLE:
+        return hear_whole(connection, header->number);
     default:
         hear_word(connection, header);
         return true;
@@ -470,8 +580,10 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
 bool fry_joint_is_due(const fry_peer_connection *connection)
 {
     fry_joint *joint = connection->joint;
-    bool has_unsaid =
-        joint->off_is_due || joint->is_short || joint->has_news || next_heard(joint) != NULL;
+    bool has_unsaid = joint->off_is_due || joint->is_short || joint->has_news ||
+                      joint->owed_count > 0 || next_heard(joint) != NULL;
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++)
+        has_unsaid |= joint->lots[i].state == FRY_JOINT_FLOWN && joint->lots[i].is_untold;
     for (int word = 0; word < FRY_PAIR_WORDS; word++)
         has_unsaid |= joint->is_word_due[word];
     return has_unsaid || (!fry_peer_leads(connection->peer) && joint->first != NULL);
@@ -505,6 +617,16 @@ bool fry_peer_joint_is_busy(const fry_peer *peer)
     return peer->connection != NULL && fry_joint_is_busy(peer->connection);
 }
 
+bool fry_peer_joint_is_going(const fry_peer *peer)
+{
+    const fry_joint *joint = peer->connection != NULL ? peer->connection->joint : NULL;
+    for (size_t i = 0; joint != NULL && i < FRY_JOINT_PLACES; i++) {
+        if (joint->lots[i].state != FRY_JOINT_FREE && joint->lots[i].state != FRY_JOINT_FLOWN)
+            return true;
+    }
+    return false;
+}
+
 bool fry_peer_joint_has_more(const fry_peer *peer)
 {
     const fry_peer_connection *connection = peer->connection;
@@ -518,7 +640,7 @@ void fry_joint_detach(fry_peer_connection *connection)
     if (joint == NULL)
         return;
     joint->first = joint->last = NULL;
-    joint->waiting = 0;
+    joint->waiting = joint->owed_count = 0;
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
         fry_joint_lot *lot = &joint->lots[i];
         if (lot->state == FRY_JOINT_PROPOSED || lot->state == FRY_JOINT_ANSWERED)

@@ -25,17 +25,22 @@ void fry_peer_pair_off(fry_peer *peer, void *turn);
 /* `admit` may answer something else now. */
 void fry_peer_joint_go_on(fry_peer *peer, void *turn);
 
-/* Whether lots go, or are being agreed. */
+/* Whether there are lots; and whether any goes on this end's GPU, or may. */
 bool fry_peer_joint_is_busy(const fry_peer *peer);
+bool fry_peer_joint_is_going(const fry_peer *peer);
 
 /* The leader: whether messages wait for a lot. */
 bool fry_peer_joint_has_more(const fry_peer *peer);
 
 /*
- * A lot is over, which the engine was told to launch on this connection. is_whole: receives have
- * their bytes. Otherwise the engine fails them.
+ * A lot that the engine was told to launch on this connection is over on this end's GPU, and
+ * nothing has ended its pair. True: it is over. False: what it received waits for the other end,
+ * and fry_peer_events.whole is called, unless fry_peer_joint_lost is before.
  */
-void fry_peer_joint_landed(fry_peer *peer, uint32_t number, bool is_whole, void *turn);
+bool fry_peer_joint_flown(fry_peer *peer, uint32_t number, void *turn);
+
+/* Nothing more comes of such a lot. The engine has failed what it received. */
+void fry_peer_joint_lost(fry_peer *peer, uint32_t number, void *turn);
 
 /* ---- for the files of a peer ---- */
 
@@ -46,7 +51,7 @@ bool fry_joint_heard(fry_peer_connection *connection, const fry_wire_header *hea
 bool fry_joint_is_due(const fry_peer_connection *connection);
 void fry_joint_go_on(fry_peer_connection *connection);
 
-/* Whether lots are going, or being agreed. */
+/* Whether there are lots. */
 bool fry_joint_is_busy(const fry_peer_connection *connection);
 
 /* The connection was detached. */

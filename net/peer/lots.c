@@ -83,13 +83,19 @@ fry_joint_lot *fry_lot_find(fry_joint *joint, fry_joint_state state, uint32_t nu
     return NULL;
 }
 
-/* Those that are not free, nor wait for an answer of this end's. */
-uint32_t fry_lots_count(const fry_joint *joint)
+/*
+ * Of those that are agreed, or proposed and not answered, a GPU has one and the next one. Those
+ * that are over there are counted by themselves, so that it need not wait for words.
+ */
+bool fry_lots_have_room(const fry_joint *joint)
 {
-    uint32_t count = 0;
-    for (size_t i = 0; i < FRY_JOINT_PLACES; i++)
-        count += joint->lots[i].state != FRY_JOINT_FREE && joint->lots[i].state != FRY_JOINT_HEARD;
-    return count;
+    uint32_t going = 0, flown = 0;
+    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
+        uint8_t state = joint->lots[i].state;
+        flown += state == FRY_JOINT_FLOWN;
+        going += state != FRY_JOINT_FREE && state != FRY_JOINT_HEARD && state != FRY_JOINT_FLOWN;
+    }
+    return going < FRY_JOINT_LOTS && flown < FRY_JOINT_LOTS;
 }
 
 /* Whether the item's message goes on. */
@@ -213,7 +219,7 @@ static bool propose_one(fry_peer_connection *connection)
     fry_peer *peer = connection->peer;
     fry_joint_lot *lot = fry_lot_find(joint, FRY_JOINT_FREE, 0);
     joint->is_short = false;
-    if (fry_lots_count(joint) == FRY_JOINT_LOTS || joint->first == NULL || !joint->is_ready ||
+    if (!fry_lots_have_room(joint) || joint->first == NULL || !joint->is_ready ||
         joint->is_refused || waits_for_more(joint) || connection->state != FRY_CONNECTION_ATTACHED)
         return false;
     joint->is_short = connection->controls_free == NULL;

@@ -9,8 +9,9 @@
 typedef struct fry_record fry_record;
 
 #define FRY_JOINT_LOTS 2 /* agreed or being agreed at once, as the leader knows */
-#define FRY_JOINT_PLACES                                                                           \
-    (2 * FRY_JOINT_LOTS)                 /* those, and as many that the follower has to answer */
+/* Those, as many that the follower has to answer, and as many that wait for the other end's word.
+ */
+#define FRY_JOINT_PLACES (3 * FRY_JOINT_LOTS)
 #define FRY_JOINT_SMALL_BYTES (1U << 20) /* messages of up to this size are one size class... */
 #define FRY_JOINT_LOT_BYTES ((size_t)1 << 28) /* ...and so much of the other goes in one lot */
 
@@ -20,6 +21,7 @@ typedef enum fry_joint_state {
     FRY_JOINT_ANSWERED, /* the leader's: it goes once those before it have been answered */
     FRY_JOINT_HEARD,    /* the follower's: the answer waits for a control */
     FRY_JOINT_GOING,    /* the engine has launched it, or will */
+    FRY_JOINT_FLOWN,    /* it is over on this end's GPU; the other end has yet to answer for it */
 } fry_joint_state;
 
 /* Where a launch stands. */
@@ -40,7 +42,8 @@ typedef struct fry_joint_item {
 /* Messages that are launched together. */
 struct fry_joint_lot {
     uint32_t number;
-    uint8_t state; /* fry_joint_state */
+    uint8_t state;  /* fry_joint_state */
+    bool is_untold; /* FLOWN: to be said when there is a control */
     uint32_t count;
     fry_joint_item items[FRY_LOT_MOST];
 };
@@ -69,6 +72,8 @@ typedef struct fry_joint {
     bool is_word_due[FRY_PAIR_WORDS];
     uint32_t nudged; /* leader: number of the newest refused lot that it was nudged for */
     uint32_t nudge;  /* follower: of the newest that it refused */
+    uint32_t owed[FRY_JOINT_PLACES]; /* lots that the other end waits to hear WHOLE of */
+    uint32_t owed_count;
     fry_pair_note words[FRY_PAIR_WORDS];
 } fry_joint;
 
@@ -90,8 +95,8 @@ void fry_lots_forget(fry_peer_connection *connection, const fry_message *message
 /* The lot in that state, and of that number if it is not FREE; NULL: there is none. */
 fry_joint_lot *fry_lot_find(fry_joint *joint, fry_joint_state state, uint32_t number);
 
-/* How many are agreed, or proposed and not answered. */
-uint32_t fry_lots_count(const fry_joint *joint);
+/* Whether one more can be agreed, as far as this end knows. */
+bool fry_lots_have_room(const fry_joint *joint);
 
 /* Whether the message of an item of a lot goes on. */
 bool fry_lot_has(const fry_peer_connection *connection, const fry_joint_item *item);

@@ -206,7 +206,7 @@ typedef struct fry_peer_events {
     void (*pair_heard)(void *turn, fry_peer *peer, fry_pair_word word, const fry_pair_note *note);
     /*
      * Whether a lot can go on this end's GPU, now. True: it is counted until `dismiss` or
-     * fry_peer_joint_landed. False: fry_peer_joint_go_on is called when it could be.
+     * fry_peer_joint_flown or _lost. False: fry_peer_joint_go_on is called when it could be.
      */
     bool (*admit)(void *turn, fry_peer *peer);
     void (*dismiss)(void *turn, fry_peer *peer);
@@ -216,9 +216,11 @@ typedef struct fry_peer_events {
     void (*release)(void *turn, fry_message *message);
     /*
      * The engine launches the lot, after those that it was told to launch before; then it calls
-     * fry_peer_joint_landed, now or later. The lot is read during the call.
+     * fry_peer_joint_flown or fry_peer_joint_lost, now or later. The lot is read during the call.
      */
     void (*launch)(void *turn, fry_peer *peer, const fry_joint_lot *lot);
+    /* The lot, which has flown, was whole at the other end, too: what it received ends well. */
+    void (*whole)(void *turn, fry_peer *peer, uint32_t number);
     /*
      * The connection is detached, and has no lots any more but those that were launched; or the
      * other end has said that it has no pair, and has launched none.

@@ -689,6 +689,8 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
     case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
     case FRY_WIRE_ALONE:
+    case FRY_WIRE_FLOWN:
+    case FRY_WIRE_WHOLE:
         is_good = fry_joint_heard(connection, header);
         break;
     case FRY_WIRE_ACK:

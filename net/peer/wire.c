@@ -83,7 +83,7 @@ static size_t pack_joint(uint8_t *to, const fry_wire_header *header)
     case FRY_WIRE_ALONE:
         fry_wire_put32(to + 4, 0);
         return CONTROL_BYTES;
-    default: /* BUSY, NUDGE */
+    default: /* BUSY, NUDGE, FLOWN, WHOLE */
         return CONTROL_BYTES;
     }
 }
@@ -310,14 +310,15 @@ static size_t joint_bytes(uint8_t kind)
     case FRY_WIRE_UNPAIR:
     case FRY_WIRE_UNPAIRED:
         return HIDE_BYTES;
-    default: /* BUSY, NUDGE, ALONE */
+    default: /* BUSY, NUDGE, ALONE, FLOWN, WHOLE */
         return CONTROL_BYTES;
     }
 }
 
 static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    bool has_number = header->kind >= FRY_WIRE_LOT && header->kind <= FRY_WIRE_UNPAIR;
+    bool has_number = (header->kind >= FRY_WIRE_LOT && header->kind <= FRY_WIRE_UNPAIR) ||
+                      header->kind >= FRY_WIRE_FLOWN;
     if (fry_wire_get16(from + 2) != 0)
         return false;
     header->number = fry_wire_get32(from + 4);

@@ -38,10 +38,10 @@
  * HIDE is its kind, seven zero bytes, and the generation (64 bit); HIDDEN has no more than that.
  *
  * OFFER and LOT are followed by runs of launches, each slot, number (32 bit), count (8 bit), and
- * whether the leader sends them (8 bit; OFFER: 0). LOT, GO, BUSY and NUDGE name a lot by its
- * number, and OFFER has 0 for that. PAIR, UNPAIR, RETIRE and UNPAIRED name a pair by its
- * generation. UNPAIR has 1 in place of a version if another pair is to be made later. ALONE is its
- * kind and seven zero bytes.
+ * whether the leader sends them (8 bit; OFFER: 0). LOT, GO, BUSY, NUDGE, FLOWN and WHOLE name a lot
+ * by its number, and OFFER has 0 for that. FLOWN and WHOLE are like BUSY. PAIR, UNPAIR, RETIRE and
+ * UNPAIRED name a pair by its generation. UNPAIR has 1 in place of a version if another pair is to
+ * be made later. ALONE is its kind and seven zero bytes.
  *
  *      LOT            GO              BUSY, NUDGE    PAIR, UNPAIR       RETIRE, UNPAIRED
  *   0  kind           kind            kind           kind               kind
@@ -136,6 +136,8 @@ typedef enum fry_wire_kind {
     FRY_WIRE_RETIRE,   /* nothing goes over it here any more */
     FRY_WIRE_UNPAIRED, /* it is ended here */
     FRY_WIRE_ALONE,    /* there will be no pair */
+    FRY_WIRE_FLOWN,    /* a lot is over on this end's GPU: is the other end's pair in order? */
+    FRY_WIRE_WHOLE,    /* it is */
     FRY_WIRE_KINDS,
 } fry_wire_kind;
 

@@ -13,6 +13,7 @@
 
 #define DEVICES_MOST 64
 #define HEADER_BYTES sizeof(uint64_t)
+#define STALE 0xdb     /* what a sender that was aborted leaves in the receiver's memory */
 #define YIELDS 50      /* of a kernel that stands, before it sleeps */
 #define IDLE_NS 20000  /* that it sleeps */
 #define NAP_NS 1000000 /* between looks at whether it was stopped, while it takes its time */
@@ -139,13 +140,30 @@ static void catch_sizes(const move *move, uint64_t size)
     emu_outside_unlock();
 }
 
+/* A sender that was aborted has posted its steps without bytes: what is in the ring is taken. */
+static bool take_stale(move *move)
+{
+    const uint64_t moved = atomic_load(&move->moved);
+
+    memset((char *)move->piece.memory + moved, STALE, move->piece.size_bytes - moved);
+    atomic_store(&move->moved, move->piece.size_bytes);
+    atomic_store(&move->phase, DONE);
+    return true;
+}
+
 static bool step_recv(move *move, bool is_asked)
 {
     const uint64_t moved = atomic_load(&move->moved);
+    const int phase = atomic_load(&move->phase);
+    /* In this order: what was written before is seen. */
+    const bool is_posted = atomic_load(&move->ring->is_posted);
     uint64_t size;
     size_t got;
 
-    switch (atomic_load(&move->phase)) {
+    if (is_posted && (phase == HEADER || phase == BYTES) &&
+        emu_nccl_ring_held(move->ring) < (phase == HEADER ? HEADER_BYTES : 1))
+        return is_asked || take_stale(move);
+    switch (phase) {
     case HEADER:
         if (emu_nccl_ring_held(move->ring) < HEADER_BYTES)
             return false;
@@ -325,6 +343,20 @@ static void pass_time(const kernel *kernel, const void *operation)
     }
 }
 
+/*
+ * NCCL's kernels have one way out of an abort: they go on, wait for nobody, copy nothing, and post
+ * each step. So the other end's kernel ends as if it had its bytes.
+ */
+static void post_rest(const kernel *kernel)
+{
+    for (size_t i = 0; i < kernel->move_count; i++) {
+        const move *const move = &kernel->moves[i];
+
+        if (move->ring != NULL && move->piece.is_send)
+            atomic_store(&move->ring->is_posted, 1);
+    }
+}
+
 static void run(void *arg, const void *operation)
 {
     const struct timespec nap = {.tv_nsec = IDLE_NS};
@@ -347,6 +379,8 @@ static void run(void *arg, const void *operation)
         else
             (void)nanosleep(&nap, NULL);
     }
+    if (atomic_load(&kernel->comm->is_aborted))
+        post_rest(kernel);
 }
 
 static bool stands(const void *arg)

@@ -35,6 +35,7 @@ typedef struct emu_nccl_seat {
 /* Positions count all bytes that ever went through. */
 typedef struct emu_nccl_ring {
     _Atomic(uint64_t) written, read;
+    _Atomic(uint32_t) is_posted; /* all that is yet to come, by a sender that was aborted */
     char bytes[EMU_NCCL_RING_BYTES];
 } emu_nccl_ring;
 

@@ -161,13 +161,21 @@ static void on_unpaired(void *turn, fry_peer *peer)
     (void)turn, (void)peer;
 }
 
-/* Over at once. */
+/* Over at once, or lost. What it holds is let go of before words may be awaited. */
 static void on_launch(void *turn, fry_peer *peer, const fry_joint_lot *lot)
 {
     uint32_t number = lot->number;
     for (uint32_t i = 0; i < lot->count; i++)
         on_release(turn, lot->items[i].message);
-    fry_peer_joint_landed(peer, number, admitted % 8 != 1, turn);
+    if (admitted % 8 != 1)
+        (void)fry_peer_joint_flown(peer, number, turn);
+    else
+        fry_peer_joint_lost(peer, number, turn);
+}
+
+static void on_whole(void *turn, fry_peer *peer, uint32_t number)
+{
+    (void)turn, (void)peer, (void)number;
 }
 
 static void on_serve(void *turn, fry_slice *piece)
@@ -206,6 +214,7 @@ static const fry_peer_events events = {.met = on_met,
                                        .hold = on_hold,
                                        .release = on_release,
                                        .launch = on_launch,
+                                       .whole = on_whole,
                                        .unpaired = on_unpaired};
 
 /* With any source, if there is any: some receives leave their member or their tag open. */

@@ -226,10 +226,6 @@ static void test_alone(void)
     await_kernel(1, begun, &one); /* each has one of the GPUs, or it is too late already */
     reduce(1);
     reduce(2);
-    if (ferry_future_wait(one.receive, -1) == FERRY_OK) /* seen once, and not understood */
-        printf("pause: kernels on GPU 1: %u, before the message %u; lots %llu %llu\n",
-               EMU_NCCL(emu_nccl_kernel_count)(1), begun, (unsigned long long)lots_of(0),
-               (unsigned long long)lots_of(1));
     CHECK(ferry_future_wait(one.receive, -1) != FERRY_OK);
     CHECK(ferry_future_wait(one.send, -1) != FERRY_OK);
     for (int i = 0; i < RANKS; i++)

@@ -131,7 +131,7 @@ Test(net_wire, control_comes_back_as_it_was)
             expect_same_fault(&other.fault, &header.fault);
         if (kind == FRY_WIRE_HIDE || (kind >= FRY_WIRE_PAIR && kind < FRY_WIRE_ALONE))
             cr_expect_eq(other.op, header.op);
-        if (kind >= FRY_WIRE_OFFER && kind <= FRY_WIRE_UNPAIR)
+        if ((kind >= FRY_WIRE_OFFER && kind <= FRY_WIRE_UNPAIR) || kind >= FRY_WIRE_FLOWN)
             cr_expect_eq(other.number, header.number);
         if (kind == FRY_WIRE_GO)
             cr_expect_eq(other.offset, header.offset);
