@@ -244,17 +244,6 @@ bool fry_launches_are_none(const fry_pairing *pairing)
     return true;
 }
 
-bool fry_launches_are_off_gpu(const fry_pairing *pairing)
-{
-    for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {
-        const fry_launch *self = &pairing->launches[i];
-        fry_launch_state state = state_of(self);
-        if (state != FRY_LAUNCH_FREE && !(state == FRY_LAUNCH_FIRED && self->is_flown))
-            return false;
-    }
-    return true;
-}
-
 bool fry_launches_are_over(const fry_pairing *pairing)
 {
     for (size_t i = 0; i < FRY_JOINT_PLACES; i++) {

@@ -23,9 +23,6 @@ bool fry_launches_have_news(const fry_pairing *pairing);
 
 bool fry_launches_are_none(const fry_pairing *pairing);
 
-/* Whether there are none but such as wait for the other end's word. */
-bool fry_launches_are_off_gpu(const fry_pairing *pairing);
-
 /* Whether those that are left use no memory any more, once the pair has ended at both ends. */
 bool fry_launches_are_over(const fry_pairing *pairing);
 

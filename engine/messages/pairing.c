@@ -141,11 +141,6 @@ bool fry_pairing_is_idle(const fry_pairing *pairing)
     return fry_launches_are_none(pairing) && !fry_peer_joint_is_busy(fry_pairing_peer(pairing));
 }
 
-bool fry_pairing_is_off_gpu(const fry_pairing *pairing)
-{
-    return fry_launches_are_off_gpu(pairing) && !fry_peer_joint_is_going(fry_pairing_peer(pairing));
-}
-
 /* Nobody needs it any more, though it was never used: only the leader can know. */
 static bool is_in_vain(const fry_pairing *pairing)
 {

@@ -68,10 +68,8 @@ bool fry_pairing_admit(void *turn, fry_peer *peer);
 void fry_pairing_dismiss(void *turn, fry_peer *peer);
 void fry_pairing_unpaired(void *turn, fry_peer *peer);
 
-/* Nothing goes here, and nothing is agreed. There is a connection. The GPU has nothing of it, if no
- * more than words are awaited. */
+/* Nothing goes here, and nothing is agreed. There is a connection. */
 bool fry_pairing_is_idle(const fry_pairing *pairing);
-bool fry_pairing_is_off_gpu(const fry_pairing *pairing);
 
 /* A message has failed that may be in a lot: if it is, the pair ends, so that the lot does. */
 void fry_pairing_failed(fry_turn *turn, const fry_transfer *transfer);

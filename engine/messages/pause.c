@@ -12,6 +12,12 @@
  * pause. pause.pml checks it, with three members that each have room for one kernel. What comes
  * meanwhile is refused with BUSY, and asked for anew after the nudge that the resume sends.
  *
+ * *What went is over at both ends*, too, before the pause resolves: what was received has the other
+ * end's word (net/peer/joint.c), and what was sent has been answered. After the pause the program
+ * may wait for its collective without making progress, and the other end may wait for its receive
+ * before it joins. No two wait for each other in this: an end whose pause has resolved owes
+ * nothing.
+ *
  * *Making* a communicator takes both ends, and calls that may wait for what stands on the GPU. So a
  * pairing that is being made when one end pauses is put off: both ends end it, and the leader wants
  * another as soon as it has messages for it; who is paused begins none. One that ends while the
@@ -133,7 +139,8 @@ static bool is_quiet(const fry_pairing *pairing)
     if (pairing->state == FRY_PAIRING_ENDED)
         return pairing->is_left_behind || fry_launches_are_over(pairing);
     return pairing->state == FRY_PAIRING_OPEN ||
-           (fry_pairing_is_open(pairing) && fry_pairing_is_off_gpu(pairing));
+           (fry_pairing_is_open(pairing) && fry_pairing_is_idle(pairing) &&
+            fry_peer_joint_is_answered(fry_pairing_peer(pairing)));
 }
 
 static void begin(fry_turn *turn, ferry_group *group)

@@ -329,10 +329,11 @@ FERRY_API uint64_t ferry_group_stop_step(const ferry_group *group);
  *
  * Once a pause has resolved, nothing that ferry launched with NCCL for this group is on this
  * member's GPUs, nothing will be before the resume, and no communicator is being made; one may
- * still be ended. What stands on a lost GPU does not count. Other members need not pause for that,
- * and what they send each other goes on. Messages to or from this member that are to go by NCCL
- * wait; their deadlines and cancels count as ever. So no member waits for one of them before it
- * joins the collective. Messages that go another way don't wait. Members may pause and resume in
+ * still be ended. What went before is over at the other ends, too, so they get by without this
+ * member's progress. What stands on a lost GPU does not count. Other members need not pause for
+ * that, and what they send each other goes on. Messages to or from this member that are to go by
+ * NCCL wait; their deadlines and cancels count as ever. So no member waits for one of them before
+ * it joins the collective. Messages that go another way don't wait. Members may pause and resume in
  * any order, and at any time.
  *
  * A pause that fails leaves no pause behind, unless an earlier one has succeeded. To pause again

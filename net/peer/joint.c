@@ -188,9 +188,7 @@ static fry_message *message_of(fry_peer_connection *connection, const fry_joint_
 {
     if (item->is_send) {
         fry_message *message = fry_serve_message(connection, item->slot, item->number);
-        bool can_join = message != NULL && message->may_join &&
-                        *fry_lots_join_of(connection, message) == FRY_JOIN_NOT;
-        return can_join ? message : NULL;
+        return message != NULL && fry_lots_can_join(connection, message) ? message : NULL;
     }
     const fry_record *record = connection->by_slot[item->slot];
     bool is_offered = record != NULL && record->number == item->number && record->receive != NULL &&
@@ -301,7 +299,7 @@ static bool is_offered(fry_peer_connection *connection, uint32_t slot, uint32_t 
     fry_message *message = fry_serve_message(connection, slot, number);
     if (message == NULL || connection->joint->is_off)
         return true;
-    if (!message->may_join || *fry_lots_join_of(connection, message) != FRY_JOIN_NOT)
+    if (!fry_lots_can_join(connection, message))
         return false;
     fry_lots_list(connection, message);
     connection->joint->has_news = true;
@@ -457,9 +455,10 @@ static void is_over(fry_peer_connection *connection, const fry_joint_item *item,
 {
     if (!fry_lot_has(connection, item))
         return;
-    if (item->is_send)
-        connection->slots[item->slot].join = FRY_JOIN_NOT; /* until it is answered */
-    else if (is_whole)
+    if (item->is_send) {
+        connection->slots[item->slot].join = is_whole ? FRY_JOIN_LEFT : FRY_JOIN_NOT;
+        connection->joint->left += is_whole;
+    } else if (is_whole)
         fry_ask_has_all(connection, connection->by_slot[item->slot]);
 }
 
@@ -617,14 +616,10 @@ bool fry_peer_joint_is_busy(const fry_peer *peer)
     return peer->connection != NULL && fry_joint_is_busy(peer->connection);
 }
 
-bool fry_peer_joint_is_going(const fry_peer *peer)
+bool fry_peer_joint_is_answered(const fry_peer *peer)
 {
     const fry_joint *joint = peer->connection != NULL ? peer->connection->joint : NULL;
-    for (size_t i = 0; joint != NULL && i < FRY_JOINT_PLACES; i++) {
-        if (joint->lots[i].state != FRY_JOINT_FREE && joint->lots[i].state != FRY_JOINT_FLOWN)
-            return true;
-    }
-    return false;
+    return joint == NULL || joint->left == 0;
 }
 
 bool fry_peer_joint_has_more(const fry_peer *peer)

@@ -25,9 +25,9 @@ void fry_peer_pair_off(fry_peer *peer, void *turn);
 /* `admit` may answer something else now. */
 void fry_peer_joint_go_on(fry_peer *peer, void *turn);
 
-/* Whether there are lots; and whether any goes on this end's GPU, or may. */
+/* Whether there are lots; and whether all that was sent in lots has been answered. */
 bool fry_peer_joint_is_busy(const fry_peer *peer);
-bool fry_peer_joint_is_going(const fry_peer *peer);
+bool fry_peer_joint_is_answered(const fry_peer *peer);
 
 /* The leader: whether messages wait for a lot. */
 bool fry_peer_joint_has_more(const fry_peer *peer);

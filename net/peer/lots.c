@@ -65,10 +65,28 @@ void fry_lots_unlist(fry_peer_connection *connection, const fry_message *message
         joint->last = message->previous;
 }
 
+static void left_no_more(fry_peer_connection *connection, uint8_t *join)
+{
+    connection->joint->left -= *join == FRY_JOIN_LEFT;
+    *join = FRY_JOIN_NOT;
+}
+
 void fry_lots_forget(fry_peer_connection *connection, const fry_message *message)
 {
-    if (*fry_lots_join_of(connection, message) == FRY_JOIN_WAITS)
+    uint8_t *join = fry_lots_join_of(connection, message);
+    if (*join == FRY_JOIN_WAITS)
         fry_lots_unlist(connection, message, FRY_JOIN_NOT);
+    else if (*join == FRY_JOIN_LEFT)
+        left_no_more(connection, join);
+}
+
+bool fry_lots_can_join(fry_peer_connection *connection, const fry_message *message)
+{
+    uint8_t *join = fry_lots_join_of(connection, message);
+    if (!message->may_join || (*join != FRY_JOIN_NOT && *join != FRY_JOIN_LEFT))
+        return false;
+    left_no_more(connection, join);
+    return true;
 }
 
 /* ---- lots ---- */

@@ -30,6 +30,7 @@ typedef enum fry_join {
     FRY_JOIN_WAITS,   /* in the list: at the leader for a lot, at the follower to be offered */
     FRY_JOIN_OFFERED, /* a follower's receive: the leader has been told, and will name it */
     FRY_JOIN_IN_LOT,
+    FRY_JOIN_LEFT, /* a send that went with a lot, until it is answered */
 } fry_join;
 
 typedef struct fry_joint_item {
@@ -74,6 +75,7 @@ typedef struct fry_joint {
     uint32_t nudge;  /* follower: of the newest that it refused */
     uint32_t owed[FRY_JOINT_PLACES]; /* lots that the other end waits to hear WHOLE of */
     uint32_t owed_count;
+    uint32_t left; /* sends that have LEFT */
     fry_pair_note words[FRY_PAIR_WORDS];
 } fry_joint;
 
@@ -88,6 +90,9 @@ uint8_t *fry_lots_join_of(const fry_peer_connection *connection, const fry_messa
 /* Puts it in the list of those that wait, at its end; or takes it out, to stand so. */
 void fry_lots_list(fry_peer_connection *connection, fry_message *message);
 void fry_lots_unlist(fry_peer_connection *connection, const fry_message *message, fry_join join);
+
+/* Whether a launched send can join a lot; also again, if its lot's pair has ended since. */
+bool fry_lots_can_join(fry_peer_connection *connection, const fry_message *message);
 
 /* A launched message is over or withdrawn: it joins no lot any more. It has its slot or record. */
 void fry_lots_forget(fry_peer_connection *connection, const fry_message *message);

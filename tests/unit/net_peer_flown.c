@@ -82,6 +82,26 @@ Test(net_peer_flown, words_wait_for_a_control)
     expect_joint(send, receive);
 }
 
+/* What has left with a lot is not over until the other end has answered it, or has given up. */
+Test(net_peer_flown, what_has_left_awaits_an_answer)
+{
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        JOINT(p);
+        pair_op *send = begin_one(p, 0, true, 1), *receive = begin_one(p, 1, false, 1);
+        const fry_peer *sender = p->ends[0].peer;
+        run(p);
+        cr_expect(fry_peer_joint_is_busy(sender) && fry_peer_joint_is_answered(sender));
+        cr_assert(do_next() && land_next(p, 0));
+        run(p);
+        cr_expect(!fry_peer_joint_is_busy(sender) && !fry_peer_joint_is_answered(sender));
+        if (is_cancelled)
+            cancel(receive);
+        run_all(p);
+        cr_expect(fry_peer_joint_is_answered(sender));
+        cr_expect_eq(send->status == FERRY_OK, !is_cancelled);
+    }
+}
+
 /* It answers for a lot that this end's GPU has yet, or that it was not asked for. */
 Test(net_peer_flown, who_answers_unasked_breaks_the_rules)
 {
