@@ -62,6 +62,7 @@ int main(int argc, char **argv)
     options.stats_path = argv[1];
     if (ferry_engine_create(&options, &engine, &error) != FERRY_OK) {
         (void)fprintf(stderr, "served: %s\n", error->message);
+        ferry_error_release(error);
         return 1;
     }
     OK(ferry_buffer_alloc(ferry_device_find(engine, "host:0"), SIZE_BYTES, &source));
