@@ -228,6 +228,12 @@ static void net_changed(void *arg, uint32_t rank)
     fry_store_relaxed(&group->members->has_callbacks, 1);
 }
 
+/* Nothing is told any more once a leave has resolved. */
+static bool is_told(const ferry_group *group)
+{
+    return !group->is_handle_gone && fry_load_relaxed(&group->life) != FRY_GROUP_OVER;
+}
+
 static void tell(const ferry_group *group, fry_member_news *news)
 {
     ferry_member_info ended = news->ended, info = news->info;
@@ -252,7 +258,7 @@ size_t fry_memberships_tell(fry_members *members)
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
         for (uint32_t i = 0; group->news != NULL && i < group->size; i++) {
             fry_member_news *news = &group->news[i];
-            if (group->is_handle_gone || !(news->has_ended || news->has_changed))
+            if (!is_told(group) || !(news->has_ended || news->has_changed))
                 continue;
             if (done > 0 && fry_gives_up(members->engine)) {
                 fry_store_relaxed(&members->has_callbacks, 1); /* in another tick */

@@ -547,6 +547,44 @@ Test(group, tells_an_embedded_engine_in_its_progress)
     await_left(&log, 1 << 2);
 }
 
+static void note_ready(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    *(bool *)waiter->arg = true;
+}
+
+/* The thread makes progress meanwhile, and calls no callbacks. Gives the future back. */
+static ferry_status waited(ferry_future *future)
+{
+    ferry_status status = ferry_future_wait(future, -1);
+    ferry_future_release(future);
+    return status;
+}
+
+Test(group, tells_nothing_after_a_leave)
+{
+    member_log log = {0};
+    open_with_log(&log, FERRY_LOOP_EMBEDDED);
+    const uint32_t told = atomic_load(&log.calls);
+    ferry_group_release(members[2].group);
+    members[2].group = NULL;
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    do {
+        ASSERT_STATUS(waited(ferry_group_set(members[0].group, "k", "v", 1, 0)), FERRY_OK);
+        ASSERT_STATUS(ferry_group_member(members[0].group, 2, &info), FERRY_OK);
+    } while (info.state != FERRY_MEMBER_LEFT);
+    ASSERT_STATUS(waited(ferry_group_leave(members[0].group)), FERRY_OK);
+
+    bool is_called = false;
+    ferry_waiter waiter = FERRY_WAITER_INIT(note_ready, &is_called);
+    ferry_future *nop = ferry_nop(members[0].te.engine, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter), FERRY_OK);
+    ferry_future_release(nop);
+    while (!is_called)
+        test_members_move(members, 1);
+    cr_assert_eq(atomic_load(&log.calls), told);
+}
+
 Test(group, handles_outlive_the_engine)
 {
     begin_members(2, FERRY_LOOP_THREAD);
