@@ -26,6 +26,16 @@ void bench_spin_ns(int64_t duration_ns)
         continue;
 }
 
+void bench_sleep_ns(int64_t duration_ns)
+{
+    struct timespec rest = {.tv_sec = duration_ns / 1000000000,
+                            .tv_nsec = duration_ns % 1000000000};
+    while (nanosleep(&rest, &rest) != 0) {
+        if (errno != EINTR)
+            bench_fail("cannot sleep");
+    }
+}
+
 _Noreturn void bench_fail(const char *format, ...)
 {
     va_list arguments;

@@ -39,12 +39,16 @@ void bench_p2p_order(bool is_quick);
 void bench_join(bool is_quick);
 void bench_barrier(bool is_quick);
 void bench_members_idle(bool is_quick);
+void bench_await(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);
 
 /* Keeps the CPU busy. */
 void bench_spin_ns(int64_t duration_ns);
+
+/* Leaves it to others. */
+void bench_sleep_ns(int64_t duration_ns);
 
 /* Says why on stderr and ends the process with status 1. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

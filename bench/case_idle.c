@@ -6,23 +6,11 @@
 #include "bench/loop_mode.h"
 #include "bench/procfs.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 /* After the last operation is quiet its threads may still be on their way to sleep. */
 #define SETTLE_NS INT64_C(100000000)
 #define BUFFER_BYTES 65536
-
-static void sleep_ns(int64_t duration_ns)
-{
-    struct timespec rest = {.tv_sec = duration_ns / 1000000000,
-                            .tv_nsec = duration_ns % 1000000000};
-    while (nanosleep(&rest, &rest) != 0) {
-        if (errno != EINTR)
-            bench_fail("cannot sleep");
-    }
-}
 
 static void run_mode(bench_loop_mode mode, bool is_quick)
 {
@@ -41,9 +29,9 @@ static void run_mode(bench_loop_mode mode, bool is_quick)
     bench_threads_subtract(&threads, &others);
     if (threads.count == 0)
         bench_fail("idle: the engine has no threads");
-    sleep_ns(SETTLE_NS);
+    bench_sleep_ns(SETTLE_NS);
     uint64_t before = bench_threads_switches(&threads);
-    sleep_ns((is_quick ? 2 : 10) * INT64_C(1000000000));
+    bench_sleep_ns((is_quick ? 2 : 10) * INT64_C(1000000000));
     uint64_t after = bench_threads_switches(&threads);
     char name[32];
     (void)snprintf(name, sizeof name, "%s-%s", is_quick ? "2s" : "10s", bench_loop_mode_name(mode));

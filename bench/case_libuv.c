@@ -7,6 +7,8 @@
  *   promise    from just before another thread resolves a promise, against uv_async_send
  *   call       from the end of a function in libuv's pool, against uv_queue_work
  *   call-whole the same from the submit
+ *   Ns-idle    how often the kernel runs the loop's thread or one of the engine's meanwhile, with
+ *              nothing in flight
  * Rounds alternate; ferry's handles are out of the loop in its rival's. The loop's thread is pinned
  * to one CPU and whoever wakes it to another (case_wake.c says why); in `promise` and `call` the
  * kernel has said that the loop's thread sleeps, and before every round that the others do.
@@ -25,7 +27,14 @@
 #define BLOCKS 21       /* a ratio is of the medians of a block */
 #define MEMORY_MAX_BYTES ((size_t)1 << 20)
 
-typedef enum worker_job { JOB_NONE, JOB_MEMCPY, JOB_SEND, JOB_RESOLVE, JOB_END } worker_job;
+typedef enum worker_job {
+    JOB_NONE,
+    JOB_MEMCPY,
+    JOB_SEND,
+    JOB_RESOLVE,
+    JOB_WATCH,
+    JOB_END
+} worker_job;
 
 /* One loop and all that wakes it; one round at a time is under way. */
 typedef struct libuv_bench {
@@ -42,6 +51,9 @@ typedef struct libuv_bench {
     ferry_promise *promise;
     ferry_waiter waiters[2]; /* in turn: the last round's callback may not have returned */
     bench_threads wakers;
+    bench_threads watched; /* the loop's and the engine's */
+    int64_t watch_ns;
+    uint64_t wakeups;
     pid_t loop_thread;
     pthread_t worker;
     pthread_mutex_t mutex;
@@ -124,6 +136,13 @@ static void await_loop_sleep(libuv_bench *bench)
     bench->start_ns = bench_now_ns();
 }
 
+static void watch(libuv_bench *bench)
+{
+    uint64_t before = bench_threads_switches(&bench->watched);
+    bench_sleep_ns(bench->watch_ns);
+    bench->wakeups = bench_threads_switches(&bench->watched) - before;
+}
+
 static void do_job(libuv_bench *bench, worker_job job)
 {
     if (job == JOB_MEMCPY)
@@ -131,6 +150,8 @@ static void do_job(libuv_bench *bench, worker_job job)
                bench->size_bytes);
     else
         await_loop_sleep(bench);
+    if (job == JOB_WATCH)
+        watch(bench);
     if (job == JOB_RESOLVE)
         bench_check(ferry_promise_resolve(bench->promise, FERRY_OK, NULL), "libuv: resolve");
     else
@@ -311,6 +332,17 @@ static void run_pair(libuv_bench *bench, const char *name, const char *rival, ro
     bench_samples_free(&ratio);
 }
 
+static void run_idle(libuv_bench *bench, bool is_quick)
+{
+    char name[32];
+    bench->watch_ns = (is_quick ? 2 : 10) * INT64_C(1000000000);
+    begin_round(bench, true);
+    hand_over(bench, JOB_WATCH);
+    (void)await_round_ns(bench);
+    (void)snprintf(name, sizeof name, "%s-idle", is_quick ? "2s" : "10s");
+    bench_report_value((bench_key){"libuv", name, "wakeups", ""}, (double)bench->wakeups);
+}
+
 /* ---- opening and closing ---- */
 
 static void open_ferry(libuv_bench *bench)
@@ -389,6 +421,9 @@ void bench_libuv(bool is_quick)
     libuv_bench bench = {0};
     open_ferry(&bench);
     open_loop(&bench);
+    bench_threads_list(&bench.watched);
+    bench_threads_subtract(&bench.watched, &others);
+    bench.watched.ids[bench.watched.count++] = bench.loop_thread;
     open_threads(&bench);
     bench_threads_list(&bench.wakers);
     bench_threads_subtract(&bench.wakers, &others);
@@ -402,6 +437,7 @@ void bench_libuv(bool is_quick)
     run_pair(&bench, "call-whole", "uv_queue_work", ferry_call_ns, bare_work_ns, rounds);
     bench.waits_for_sleep = true;
     run_pair(&bench, "call", "uv_queue_work", ferry_call_ns, bare_work_ns, rounds);
+    run_idle(&bench, is_quick);
 
     (void)sched_setaffinity(0, sizeof allowed, &allowed);
     close_all(&bench);

@@ -10,7 +10,6 @@
  */
 #include "bench/bench.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,11 +113,7 @@ static void run_dropped(bool is_quick)
 
 static double rested_nop_ns(ferry_engine *engine)
 {
-    struct timespec rest = {.tv_nsec = ASLEEP_NS};
-    while (nanosleep(&rest, &rest) != 0) {
-        if (errno != EINTR)
-            bench_fail("cannot sleep");
-    }
+    bench_sleep_ns(ASLEEP_NS);
     int64_t start_ns = bench_now_ns();
     ferry_future *nop = ferry_nop(engine, NULL);
     int64_t taken_ns = bench_now_ns() - start_ns;

@@ -39,6 +39,9 @@ static const bench_case cases[] = {
     {"join", bench_join},
     {"barrier", bench_barrier},
     {"members-idle", bench_members_idle},
+#ifdef FERRY_BENCH_COROUTINES
+    {"await", bench_await},
+#endif
 #ifdef FERRY_BENCH_LIBUV
     {"libuv", bench_libuv},
 #endif
@@ -111,7 +114,8 @@ static const struct argp parser = {
     .doc =
         "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
         "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
-        "loops, dump, soak, libuv (where it is), p2p-lat, p2p-bw, p2p-rate, p2p-overlap, "
+        "loops, dump, soak, await (with C++20), libuv (where it is), p2p-lat, p2p-bw, p2p-rate, "
+        "p2p-overlap, "
         "p2p-order, join, barrier, members-idle or all. Figures are medians; p99 looks at the bad "
         "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "
         "beside each rival and each limit, as Markdown.",

@@ -56,10 +56,8 @@ static double cpu_s(void)
 
 static double idle_s(size_t seconds)
 {
-    struct timespec rest = {.tv_sec = (time_t)seconds};
     double before_s = cpu_s();
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
+    bench_sleep_ns((int64_t)seconds * 1000000000);
     return cpu_s() - before_s;
 }
 

@@ -26,7 +26,9 @@ const bench_reach bench_reaches[] = {
     {.key = {"wake", "spinning", "latency_ns", ""}, .limit = 1000},
     {.key = {"loops", "*", "ratio", "?*"}, .limit = 1.1, .rival_case = "*-thread"},
     {.key = {"libuv", "*", "ratio", "?*"}, .limit = 1.3},
+    {.key = {"libuv", "*", "wakeups", ""}, .limit = 0},
     {.key = {"idle", "*", "wakeups", ""}, .limit = 0},
+    {.key = {"await", "over", "latency_ns", ""}, .limit = 30},
 
     {.key = {"copy", "*[0-9]MiB", "ratio", "?*"}, .is_least = true, .limit = 0.95},
     {.key = {"overlap", "pipeline", "efficiency", ""}, .is_least = true, .limit = 0.97},
