@@ -3,6 +3,7 @@
  * FERRY_OP_UNTRACKED: spans that take no part in the order of their buffers. All else that holds
  * for operations holds for these.
  */
+#include "tests/support/held_call.h"
 #include "tests/support/member_test.h"
 #include "tests/support/play.h"
 
@@ -109,6 +110,13 @@ Test(untracked, refused_for_lack_of_room_it_leaves_none)
 
 /* ---- what holds all the same ---- */
 
+static ferry_op_options untracked(void)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.flags = FERRY_OP_UNTRACKED;
+    return options;
+}
+
 Test(untracked, its_buffers_stay_until_it_is_quiet)
 {
     play(BUFFERS "promise p; c = copy other <- b after p untracked;"
@@ -117,11 +125,36 @@ Test(untracked, its_buffers_stay_until_it_is_quiet)
                  "expect n OK");
 }
 
+/* It goes on after its cancel, and its buffer's memory stays until it has returned. */
+Test(untracked, a_running_function_is_not_quiet)
+{
+    thread_executor thread;
+    cr_assert(thread_executor_start(&thread));
+    scene_begin(FERRY_LOOP_THREAD);
+    play(BUFFERS);
+    held_call call;
+    held_call_init(&call, the_span("b"), 9);
+    ferry_access writes = {the_span("b"), FERRY_WRITE};
+    ferry_op_options options = untracked();
+    options.accesses = &writes;
+    options.access_count = 1;
+    cr_assert(scene_own_as(
+        SCENE_FUTURE, ferry_call(engine(), &thread.executor, held_call_run, &call, &options), "c"));
+    held_call_await(&call);
+    play("copy other <- b untracked; expect it OK; q = quiet c; cancel c; expect c CANCELLED");
+    ASSERT_STATUS(ferry_future_wait(the_future("q"), 2000000), FERRY_PENDING);
+    play("release b; settle");
+    held_call_let_go(&call);
+    WAIT(the_future("q"), OK);
+    play("expect q OK");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK); /* its task has gone, too */
+    thread_executor_stop(&thread);
+}
+
 Test(untracked, bounds_are_checked)
 {
     play(BUFFERS);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.flags = FERRY_OP_UNTRACKED;
+    ferry_op_options options = untracked();
     ferry_span past = the_span("b"), to = the_span("other");
     past.offset_bytes = 1;
     EXPECT_NOW(own(ferry_copy(engine(), to, past, &options)), E_INVALID);
@@ -158,13 +191,6 @@ Test(untracked, dumps_say_so)
 }
 
 /* ---- messages ---- */
-
-static ferry_op_options untracked(void)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.flags = FERRY_OP_UNTRACKED;
-    return options;
-}
 
 enum { SIZE = 100000, BLOCK = 10000, BLOCKS = SIZE / BLOCK };
 

@@ -184,6 +184,56 @@ static void test_full_streams(places *at)
     gpu_gate_close(&gate);
 }
 
+/* ---- untracked ---- */
+
+/*
+ * Who has all of a GPU's buffer waits for a stream of the program's, and a copy out of it waits for
+ * that. Copies of its blocks that the program keeps in order by itself go on meanwhile, to the host
+ * and the other GPU.
+ */
+static void test_untracked(places *at)
+{
+    enum { BLOCKS = 64, BYTES = 4096 };
+    const size_t size_bytes = (size_t)BLOCKS * BYTES;
+    ferry_engine *engine = at->ge.engine;
+    gpu_gate gate = gpu_gate_open(at->ordinals[0], at->gpus[0]);
+    OWN_BUFFER *first = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *back = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *far = gpu_buffer(at->gpus[1], size_bytes, FERRY_MEMORY_DEFAULT);
+    paint(ferry_buffer_data(first), size_bytes, 11);
+    CHECK_STATUS(gpu_end(gpu_copy(&at->ge, gpu, first, NULL)), FERRY_OK);
+    gpu_gate_hold(&gate);
+    ferry_future *held = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
+    ferry_access all = {ferry_buffer_span(gpu), FERRY_READ_WRITE};
+    ferry_op_options uses = FERRY_OP_OPTIONS_INIT, options = FERRY_OP_OPTIONS_INIT;
+    uses.after = &held;
+    uses.after_count = 1;
+    uses.accesses = &all;
+    uses.access_count = 1;
+    ferry_future *user = ferry_nop(engine, &uses);
+    options.flags = FERRY_OP_UNTRACKED;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ferry_span from = {gpu, i * BYTES, BYTES}, there = {far, i * BYTES, BYTES};
+        ferry_span to = {back, i * BYTES, BYTES};
+        ferry_future *away = ferry_copy(engine, there, from, &options);
+        ferry_op_options behind = options;
+        behind.after = &away;
+        behind.after_count = 1;
+        CHECK_STATUS(gpu_end(ferry_copy(engine, to, i % 2 == 0 ? from : there, &behind)), FERRY_OK);
+        CHECK_STATUS(gpu_end(away), FERRY_OK);
+    }
+    CHECK(memcmp(ferry_buffer_data(back), ferry_buffer_data(first), size_bytes) == 0);
+    ferry_future *tracked = gpu_copy(&at->ge, far, gpu, NULL);
+    CHECK_STATUS(ferry_future_poll(user), FERRY_PENDING);
+    CHECK_STATUS(ferry_future_poll(tracked), FERRY_PENDING);
+    gpu_gate_let_go(&gate);
+    CHECK_STATUS(gpu_end(tracked), FERRY_OK);
+    CHECK_STATUS(gpu_end(user), FERRY_OK);
+    CHECK_STATUS(gpu_end(held), FERRY_OK);
+    gpu_gate_close(&gate);
+}
+
 /* ---- by events ---- */
 
 static void test_completion(ferry_completion completion)
@@ -202,6 +252,7 @@ static void test_completion(ferry_completion completion)
     test_slices(&at);
     test_hazards(&at);
     test_full_streams(&at);
+    test_untracked(&at);
     places_close(&at);
 }
 
@@ -296,6 +347,7 @@ int main(int count, char **arguments)
     test_hazards(&at);
     test_rows(&at);
     test_full_streams(&at);
+    test_untracked(&at);
     places_close(&at);
     test_completion(FERRY_COMPLETION_WORDS);
     test_completion(FERRY_COMPLETION_EVENTS);
