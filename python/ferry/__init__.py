@@ -16,6 +16,7 @@ from ._core import Buffer, Future, Promise, Span
 from ._engine import Engine, _close_all, _wait
 from ._group import Group, Member, MemberState, Value
 from ._scope import Scope
+from ._stats import Stats
 from .errors import (
     AgainError,
     BrokenPromiseError,
@@ -84,6 +85,7 @@ __all__ = [
     "Scope",
     "ShutdownError",
     "Span",
+    "Stats",
     "StoreError",
     "SystemFailedError",
     "UnsupportedError",

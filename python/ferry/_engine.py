@@ -31,6 +31,7 @@ from . import _core
 from ._core import Completions, Future, Promise
 from ._group import Joining
 from ._scope import Scope
+from ._stats import Stats
 from ._types import After, Spans
 from .errors import DeadlineError
 
@@ -186,6 +187,7 @@ class Engine(_core.Engine):
         priority: int = 0,
         user_data: int = 0,
         scope: Optional[_core.Scope] = None,
+        untracked: bool = False,
     ) -> "Future[T]":
         ...
 
@@ -203,6 +205,7 @@ class Engine(_core.Engine):
         priority: int = 0,
         user_data: int = 0,
         scope: Optional[_core.Scope] = None,
+        untracked: bool = False,
     ) -> "Future[T]":
         ...
 
@@ -263,6 +266,10 @@ class Engine(_core.Engine):
         return Scope(
             self, timeout=timeout, bytes_per_second=bytes_per_second, burst_bytes=burst_bytes
         )
+
+    def stats(self) -> Stats:
+        """What the engine has done since it was made, with stats=1; UnsupportedError without."""
+        return Stats(*self._stats())
 
     async def close(self, timeout: Optional[float] = None) -> None:
         """Fails what is under way, waits until all is quiet, and ends the engine's threads.

@@ -58,6 +58,8 @@ class Member(NamedTuple):
     ipc_bytes: int
     staged_bytes: int
     nccl_bytes: int
+    #: In so many groups of NCCL's.
+    nccl_groups: int
 
 
 def _as_value(future: "Future[Value]") -> Value:
@@ -114,6 +116,7 @@ class Group:
             priority: int = 0,
             user_data: int = 0,
             scope: Optional[_core.Scope] = None,
+            untracked: bool = False,
         ) -> "Future[None]":
             """Sends a span to a member, when its contents are there."""
 
@@ -133,6 +136,7 @@ class Group:
             priority: int = 0,
             user_data: int = 0,
             scope: Optional[_core.Scope] = None,
+            untracked: bool = False,
         ) -> "Future[None]":
             """Receives a message into a span of its size. Readers of the span wait for it."""
 
@@ -196,12 +200,44 @@ class Group:
         """Call it before each step; see ferry_group_step."""
         return self._group._step(number, timeout)
 
+    def nccl_paused(self, *, timeout: Optional[float] = None) -> "Pause":
+        """`async with group.nccl_paused():` around a collective of NCCL's of the program's own.
+
+        Inside, ferry has nothing of NCCL's on this member's GPUs: see ferry_group_nccl_pause. End
+        the collective on its stream before leaving. A group that does not use NCCL has nothing to
+        pause.
+        """
+        return Pause(self._group, timeout)
+
     async def leave(self) -> None:
         """Delivers what was sent, then leaves."""
         try:
             await self._group._leave()
         finally:
             self._group._close()
+
+
+class Pause:
+    """A pause of a group's NCCL; pauses of one group don't nest."""
+
+    def __init__(self, group: _core.Group, timeout: Optional[float]) -> None:
+        self._group = group
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        try:
+            await self._group._nccl_pause(self._timeout)
+        except BaseException:
+            self._group._nccl_resume()  # it may have resolved while the task was cancelled
+            raise
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        await self._group._nccl_resume()
 
 
 class Joining:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Optional, Type
 
 from . import _core
 from ._core import Future
+from ._stats import Stats
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -52,6 +53,10 @@ class Scope(_core.Scope):
             burst_bytes=burst_bytes,
         )
         return made
+
+    def stats(self) -> Stats:
+        """What its operations have done, in an Engine(stats=1)."""
+        return Stats(*self._stats())
 
     async def __aenter__(self) -> "Scope":
         return self

@@ -10,6 +10,7 @@
 #include "holder.h"
 #include "numbers.h"
 #include "promise.h"
+#include "stats.h"
 #include "type.h"
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ static const struct option options_table[] = {
     OPTION(stream_depth), OPTION(submit_budget),     OPTION(trace_records),
     OPTION(spin_ns),      OPTION(inline_copy_bytes), OPTION(wait_spin_ns),
     OPTION(watchdog_ns),  OPTION(flight_records),    OPTION(message_staging_bytes),
-    OPTION(nccl_slots),   OPTION(nccl_pairs),
+    OPTION(nccl_slots),   OPTION(nccl_pairs),        OPTION(stats),
 };
 
 static bool read_option(ferry_engine_options *options, PyObject *name, PyObject *value)
@@ -322,6 +323,12 @@ static PyObject *engine_dump(engine_object *self, PyObject *ignored)
     return result;
 }
 
+static PyObject *engine_stats(engine_object *self, PyObject *ignored)
+{
+    (void)ignored;
+    return stats_tuple(self, NULL);
+}
+
 static PyMethodDef engine_methods[] = {
     METHOD("copy", engine_copy, METH_FASTCALL | METH_KEYWORDS,
            "copy(dst, src, /, **options): copies src to dst, of the same size."),
@@ -352,6 +359,7 @@ static PyMethodDef engine_methods[] = {
            "A future for the work that is on a GPU's stream now."),
     METHOD("deadline_in", engine_deadline_in, METH_O,
            "The deadline (deadline_ns) that is so many seconds from now."),
+    METHOD("_stats", engine_stats, METH_NOARGS, "The figures of Stats."),
     METHOD("dump", engine_dump, METH_NOARGS, "What is alive in the engine, as JSON."),
     {NULL, NULL, 0, NULL},
 };

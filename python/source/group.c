@@ -297,6 +297,21 @@ static PyObject *group_step(group_object *self, PyObject *arguments)
     return future_wrap(self->engine, ferry_group_step(self->group, step, deadline_ns), NULL);
 }
 
+static PyObject *group_nccl_pause(group_object *self, PyObject *timeout)
+{
+    int64_t deadline_ns;
+    if (!number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        return NULL;
+    return future_wrap(self->engine, ferry_group_nccl_pause(self->group, deadline_ns), NULL);
+}
+
+static PyObject *group_nccl_resume(group_object *self, PyObject *ignored)
+{
+    (void)ignored;
+    return is_open(self) ? future_wrap(self->engine, ferry_group_nccl_resume(self->group), NULL)
+                         : NULL;
+}
+
 static PyObject *group_look(group_object *self, PyObject *rank_object)
 {
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
@@ -306,11 +321,11 @@ static PyObject *group_look(group_object *self, PyObject *rank_object)
     ferry_status status = ferry_group_member(self->group, rank, &info);
     if (status != FERRY_OK)
         return raise_status(status, "the group has no such rank, or was not joined");
-    return Py_BuildValue("iIKOsLKKK", (int)info.state, info.rank,
+    return Py_BuildValue("iIKOsLKKKK", (int)info.state, info.rank,
                          (unsigned long long)info.incarnation,
                          info.is_on_this_host ? Py_True : Py_False, info.host, (long long)info.pid,
                          (unsigned long long)info.ipc_bytes, (unsigned long long)info.staged_bytes,
-                         (unsigned long long)info.nccl_bytes);
+                         (unsigned long long)info.nccl_bytes, (unsigned long long)info.nccl_groups);
 }
 
 static PyObject *group_get_rank(group_object *self, void *ignored)
@@ -360,6 +375,8 @@ static PyMethodDef group_methods[] = {
     METHOD("_try_get", group_try_get, METH_VARARGS, "_try_get(key, timeout, convert)"),
     METHOD("_watch", group_watch, METH_VARARGS, "_watch(key, seen, timeout, convert)"),
     METHOD("_alive", group_alive, METH_VARARGS, "_alive(timeout, convert)"),
+    METHOD("_nccl_pause", group_nccl_pause, METH_O, "ferry_group_nccl_pause"),
+    METHOD("_nccl_resume", group_nccl_resume, METH_NOARGS, "ferry_group_nccl_resume"),
     METHOD("_step", group_step, METH_VARARGS, "_step(step, timeout)"),
     METHOD("_member", group_look, METH_O, "_member(rank)"),
     METHOD("give_notice", group_give_notice, METH_NOARGS, "This member has to go soon."),

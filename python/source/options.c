@@ -116,6 +116,14 @@ static bool read_scope(struct operation_options *made, PyObject *value)
     return true;
 }
 
+static bool read_untracked(struct operation_options *made, PyObject *value)
+{
+    int is_untracked = PyObject_IsTrue(value);
+    if (is_untracked > 0)
+        made->options.flags |= FERRY_OP_UNTRACKED;
+    return is_untracked >= 0;
+}
+
 static bool read_keyword(struct operation_options *made, const char *function,
                          const engine_object *engine, PyObject *name, PyObject *value,
                          struct own_keyword *own)
@@ -139,6 +147,8 @@ static bool read_keyword(struct operation_options *made, const char *function,
         return number_u64(value, "user_data", &made->options.user_data);
     if (IS("scope"))
         return read_scope(made, value);
+    if (IS("untracked"))
+        return read_untracked(made, value);
     for (; own && own->name; own++)
         if (IS(own->name)) {
             own->value = value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keywords that all operations take: after, reads, writes, timeout, deadline_ns, label,
- * priority, user_data, scope.
+ * priority, user_data, scope, untracked.
  */
 #ifndef FERRY_PYTHON_OPTIONS_H
 #define FERRY_PYTHON_OPTIONS_H

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "future.h"
 #include "numbers.h"
+#include "stats.h"
 #include "type.h"
 
 PyTypeObject *scope_type;
@@ -66,6 +67,12 @@ static PyObject *scope_cancel(scope_object *self, PyObject *ignored)
     return future_wrap(self->engine, ferry_scope_cancel(self->scope), NULL);
 }
 
+static PyObject *scope_stats(scope_object *self, PyObject *ignored)
+{
+    (void)ignored;
+    return stats_tuple(self->engine, self->scope);
+}
+
 static PyObject *scope_get_engine(scope_object *self, void *ignored)
 {
     (void)ignored;
@@ -77,6 +84,7 @@ static PyMethodDef scope_methods[] = {
            "No operation joins any more. A future for when all have ended and are quiet."),
     METHOD("cancel", scope_cancel, METH_NOARGS,
            "close(), and cancels the operations that have not ended."),
+    METHOD("_stats", scope_stats, METH_NOARGS, "The figures of Stats."),
     {NULL, NULL, 0, NULL},
 };
 

@@ -96,6 +96,20 @@ class OneProcess(EngineCase):
         self.assertRaises(ValueError, lambda: first.rank)
         await other.close()
 
+    async def test_pause_of_a_group_without_nccl(self):
+        async with self.join("pause", 0, size=1) as group:
+            async with group.nccl_paused(timeout=60):
+                await group.set("key", b"value")
+            with self.assertRaises(KeyError):
+                async with group.nccl_paused():
+                    raise KeyError("the collective failed")
+            self.assertEqual(group.member(0).nccl_groups, 0)
+            target = bytearray(1)
+            group.send(0, b"p")
+            await group.recv(0, target)
+            self.assertEqual(target, b"p")
+        self.assertRaises(ValueError, lambda: group._group._nccl_pause(None))
+
     async def test_messages_wait_for_their_writers(self):
         other, (first, second) = await self.pair("messages")
         promise = self.engine.promise()

@@ -121,6 +121,11 @@ class Copies(EngineCase):
         self.assertEqual(bytes(target), bytes(source))
 
 
+class Unsure:
+    def __bool__(self):
+        raise RuntimeError("unsure")
+
+
 class Options(EngineCase):
     async def test_after_and_accesses(self):
         promise = self.engine.promise()
@@ -164,6 +169,20 @@ class Options(EngineCase):
         promise.resolve()
         await held
 
+    async def test_untracked(self):
+        promise = self.engine.promise()
+        block = self.engine.allocate(8)
+        user = self.engine.nop(after=promise.future, writes=block)
+        target = bytearray(4)
+        self.assertFalse(self.engine.copy(bytearray(4), block[0:4], untracked=False).done())
+        await self.engine.copy(target, block[0:4], untracked=True)
+        held = self.engine.nop(after=promise.future, reads=block, untracked=1)
+        nodes = json.loads(self.engine.dump())["nodes"]
+        self.assertEqual([node["flags"] for node in nodes if "flags" in node], [["untracked"]])
+        self.assertFalse(user.done())
+        promise.resolve()
+        await self.engine.all([user, held])
+
     async def test_timeout(self):
         promise, _, copied = self.held()
         late = self.engine.nop(after=promise.future, timeout=0, label="late")
@@ -191,6 +210,7 @@ class Options(EngineCase):
             (TypeError, {"timeout": "soon"}),
             (ValueError, {"timeout": float("nan")}),
             (ValueError, {"deadline_ns": 1 << 63}),
+            (RuntimeError, {"untracked": Unsure()}),
         ):
             with self.assertRaises(error, msg=str(options)):
                 self.engine.copy(target, b"12345678", **options)
@@ -443,3 +463,31 @@ class Calls(EngineCase):
         self.assertRaises(TypeError, self.engine._call, 1, 2)
         await self.engine.close()
         self.assertRaises(ferry.ShutdownError, self.engine.nop)
+
+
+class Figures(EngineCase):
+    async def test_counts(self):
+        async with ferry.Engine(host_devices=2, stats=1) as engine:
+            self.assertEqual(engine.stats().entered, 0)
+            async with engine.scope() as scope:
+                await engine.copy(engine.allocate(64), b"f" * 64, scope=scope)
+                promise = engine.promise()
+                held = engine.nop(after=promise.future, scope=scope)
+                held.cancel()
+                with self.assertRaises(ferry.CancelledError):
+                    await held
+                promise.resolve()
+            await engine.drain()
+            stats, own = engine.stats(), scope.stats()
+            self.assertEqual(own.resolved_by_kind, {"copy": 1, "nop": 1})
+            self.assertEqual(own.bytes_by_way, {"host": 64})
+            self.assertEqual(own.failures, {"FERRY_E_CANCELLED": 1})
+            self.assertEqual((own.entered, own.resolved, own.in_flight), (2, 2, 0))
+            self.assertGreater(stats.resolved, own.resolved)
+            self.assertEqual(sum(stats.latency_counts), stats.latency_count)
+            self.assertGreater(stats.latency_every, 0)
+
+    async def test_nobody_counts(self):
+        self.assertRaises(ferry.UnsupportedError, self.engine.stats)
+        async with self.engine.scope() as scope:
+            self.assertRaises(ferry.UnsupportedError, scope.stats)
