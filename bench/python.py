@@ -7,6 +7,8 @@
 thread of ferry's does. `blocks` moves 4096 blocks of 16 KiB by one call. The rivals: `executor` is
 loop.run_in_executor() of a function that copies; `c` is ferry_batch and ferry_future_wait on an
 array of operations that was made before, called by ctypes, which leaves the interpreter's lock.
+`idle` counts how often the kernel runs the event loop's thread or one of ferry's meanwhile, with
+nothing in flight.
 """
 
 import argparse
@@ -15,8 +17,10 @@ import asyncio
 import ctypes
 import itertools
 import json
+import os
 import random
 import statistics
+import threading
 import time
 
 import ferry
@@ -192,6 +196,29 @@ async def many(engine, count, rounds):
     report("copy", "under-way-8KiB", statistics.median(times), "us", rounds)
 
 
+def switches():
+    """Of all threads but this one."""
+    count = 0
+    for thread in os.listdir("/proc/self/task"):
+        if int(thread) == threading.get_native_id():
+            continue
+        with open(f"/proc/self/task/{thread}/status") as status:
+            count += sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
+    return count
+
+
+def watch(seconds):
+    time.sleep(0.1)  # what has just ended may be on its way to sleep
+    before = switches()
+    time.sleep(seconds)
+    return switches() - before
+
+
+async def idle(seconds):
+    count = await asyncio.get_running_loop().run_in_executor(None, watch, seconds)
+    report("idle", "wakeups", count, "", 1)
+
+
 async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
@@ -201,6 +228,7 @@ async def main():
         await single(engine, 65536, 500, rounds)
         await many(engine, 1000, rounds)
         await blocks(engine, rounds)
+        await idle(2 if rounds == 5 else 10)
 
 
 if __name__ == "__main__":

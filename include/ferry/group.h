@@ -197,9 +197,9 @@ FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group
  * stopped or makes no progress. Then the member tells the store; that takes as long as the store
  * needs, at most the lease.
  * The future resolves when all of that is quiet, and the store knows or the lease is left to
- * expire. on_member is not called any more then. Cancelling the future does not stop the leaving; leaving again or releasing the group
- * does not shorten it. A shutdown does: it fails what is under way, and gives other members 0.2 s
- * to hear what was received.
+ * expire; on_member is not called any more then. Cancelling the future does not stop the leaving;
+ * leaving again or releasing the group does not shorten it. A shutdown does: it fails what is under
+ * way, and gives other members 0.2 s to hear what was received.
  */
 FERRY_API ferry_future *ferry_group_leave(ferry_group *group);
 
