@@ -42,7 +42,9 @@ extern "C" {
  *
  * Where both members' options name FERRY_GPU_WAY_NCCL, or between hosts FERRY_GPU_WAY_ALL, both
  * GPUs launch a message when it is ready at both ends, together with others: see ferry_gpu_way. A
- * receive stands on the device from then on, as above.
+ * receive stands on the device from then on, as above. It resolves with FERRY_OK when its GPU is
+ * done and the sender has said that it had not given up until then; so the sender's engine has to
+ * make progress. If it fails, what streams have read behind it may be wrong.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
