@@ -15,7 +15,9 @@
  * begun have had their time at the limit. Who comes at or after that begins, and moves it on by
  * its own bytes, from at most a burst before now. So an operation larger than the burst begins too,
  * and what follows waits the longer. Those who wait begin by priority and in order, as in
- * ready_queue.h, by one timer for the scope.
+ * ready_queue.h, by one timer for the scope. Where several small ones wait the timer is late by
+ * some of the burst, and they begin together: a wake-up each would cost more than they do. The
+ * burst makes up for it, so the rate stays.
  */
 #include "engine/graph/scope.h"
 
@@ -28,6 +30,7 @@
 #include "engine/ground/refusal.h"
 
 #define BEGIN_AT_ONCE 256 /* how many of a scope may begin in one turn */
+#define LATE_SHARE 4      /* of the burst, by which small ones may be late */
 
 /* ---- the count ---- */
 
@@ -165,6 +168,17 @@ static void set_timer(fry_turn *turn, ferry_scope *scope, int64_t when_ns)
     turn->wake |= turn->engine->rates.first == &scope->timer;
 }
 
+/* Whether more than the next wait, and a wake-up for each would be many. */
+static bool are_small(const fry_turn *turn, const ferry_scope *scope)
+{
+    unsigned waiting = waiting_of(scope);
+    const fry_note *next = waiting != 0 ? fry_scope_next_waiting(scope) : NULL;
+    if (next == NULL || ((waiting & (waiting - 1)) == 0 && TAILQ_NEXT(next, in_line) == NULL))
+        return false;
+    return (double)moved_bytes(turn, next->node) * scope->byte_ns <
+           (double)(scope->burst_ns / LATE_SHARE);
+}
+
 bool fry_scope_holds_back(fry_turn *turn, fry_node *node)
 {
     fry_note *note = node->note;
@@ -235,7 +249,8 @@ size_t fry_scopes_begin_due(fry_turn *turn, int64_t now_ns)
         if (waiting_of(scope) == 0)
             continue; /* the last took the timer away */
         stop_timer(turn, scope);
-        set_timer(turn, scope, scope->free_ns);
+        int64_t late_ns = are_small(turn, scope) ? scope->burst_ns / LATE_SHARE : 0;
+        set_timer(turn, scope, scope->free_ns + late_ns);
     }
     return count;
 }

@@ -317,6 +317,54 @@ Test(scopes, copies_begin_at_the_rate)
     ferry_scope_release(scope);
 }
 
+/* How many of so many copies have ended; they do in order. */
+static size_t ended(ferry_future *const copies[], size_t count)
+{
+    size_t some = 0;
+    scene_settle();
+    while (some < count && ferry_future_poll(copies[some]) == FERRY_OK)
+        some++;
+    return some;
+}
+
+/* 5 bytes take 5 ms, and a quarter of the burst 25. */
+Test(scopes, small_copies_begin_together)
+{
+    enum { COUNT = 30, BYTES = 5 };
+    play("buffer a 1000 of 1; buffer b 1000");
+    ferry_scope *scope = slow_scope();
+    ferry_future *copies[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        ferry_op_options options = in_scope(scope);
+        ferry_span to = {the_buffer("b"), i * BYTES, BYTES};
+        ferry_span from = {the_buffer("a"), i * BYTES, BYTES};
+        copies[i] = own(ferry_copy(engine(), to, from, &options));
+    }
+    static const struct {
+        int64_t step_ns;
+        size_t ended;
+    } moments[] = {
+        {0, 21},        {4999999, 21}, {1, 22}, /* who came first was alone then */
+        {29999999, 22}, {1, 28},                /* 10 ms have been due for 25 */
+        {29999999, 28}, {1, 30},
+    };
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        play("step %lld", (long long)moments[i].step_ns);
+        cr_expect_eq(ended(copies, COUNT), moments[i].ended, "moment %zu: %zu", i,
+                     ended(copies, COUNT));
+    }
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
+
+    ferry_future *alone = copy_in(scope, "b[500:505]", "a[500:505]");
+    EXPECT(alone, OK);
+    ferry_future *next = copy_in(scope, "b[505:595]", "a[505:595]");
+    ferry_future *last = copy_in(scope, "b[600:601]", "a[600:601]");
+    EXPECT(next, OK);
+    EXPECT(last, PENDING);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 80000000, "who is alone is not late");
+    ferry_scope_release(scope);
+}
+
 Test(scopes, what_waits_for_the_rate_holds_nobody_up)
 {
     play("buffer a 1000 of 1; buffer b 1000; buffer c 1000");
