@@ -302,14 +302,15 @@ void fry_pairing_heard(void *arg, fry_peer *peer, fry_pair_word word, const fry_
 
 static void end(fry_turn *turn, fry_pairing *pairing)
 {
-    bool was_ready = pairing->state == FRY_PAIRING_READY;
+    bool will_be_another = pairing->state == FRY_PAIRING_READY || pairing->is_put_off;
     pairing->state = FRY_PAIRING_ENDING;
+    /* First: from here on nobody hears that it has not ended (net/peer/joint.c, WHOLE). */
+    if (pairing->route != NULL && will_be_another)
+        fry_peer_pair_ready(fry_pairing_peer(pairing), false, turn);
     fry_pairings_of(turn->engine)->ops->pair_end(pairing->pair);
     if (!pairing->is_end_heard)
         say(turn, pairing, FRY_PAIR_END);
-    if (pairing->route != NULL && (was_ready || pairing->is_put_off))
-        fry_peer_pair_ready(fry_pairing_peer(pairing), false, turn);
-    else if (pairing->route != NULL)
+    if (pairing->route != NULL && !will_be_another)
         go_without(turn, pairing->route, pairing->fault.message);
     fry_launches_fail(turn, pairing);
 }
