@@ -8,10 +8,13 @@
  * - held: one after the other pauses, and stands in the collective; messages wait, others go.
  * - making: communicators that are being made when a member pauses are made later.
  * - beside: each member sends, pauses, reduces and resumes on its own, again and again.
+ * - silent: who has paused makes no progress any more, and what it sent before arrives.
  * - late: what goes does not end; pauses that are cancelled, and resumed; members that leave.
  */
 #include "tests/emu/emu_nccl.h"
 #include "tests/gpu/nccl.h"
+
+#include <semaphore.h>
 
 #define RANKS 3
 #define BYTES 4096
@@ -336,6 +339,38 @@ static void test_beside(void)
     close_ranks(RANKS);
 }
 
+static ferry_status stand_still(void *arg)
+{
+    while (sem_wait(arg) != 0)
+        continue;
+    return FERRY_OK;
+}
+
+/* As in a program that drives its engine, and now waits for its collective. */
+static void test_silent(void)
+{
+    sem_t go;
+    gpu_watch("a member that makes no progress", 100);
+    CHECK(sem_init(&go, 0, 0) == 0);
+    open_ranks(2);
+    for (int round = 0; round < 20 * ROUNDS; round++) {
+        message one;
+        begin(&one, 1, 0, 8, 0);
+        CHECK_STATUS(gpu_end(ferry_future_issued(one.receive)), FERRY_OK);
+        pause_one(1);
+        ferry_future *silence =
+            ferry_call(ranks[1].ge.engine, ferry_executor_loop(), stand_still, &go, NULL);
+        CHECK_STATUS(gpu_end(one.receive), FERRY_OK);
+        CHECK(sem_post(&go) == 0);
+        CHECK_STATUS(gpu_end(silence), FERRY_OK);
+        CHECK_STATUS(gpu_end(one.send), FERRY_OK);
+        resume_one(1);
+        give_back(&one);
+    }
+    close_ranks(2);
+    CHECK(sem_destroy(&go) == 0);
+}
+
 /* A message stands on the GPUs, which the test holds. */
 static void test_late(void)
 {
@@ -388,11 +423,9 @@ static void test_late(void)
 
 int main(int argc, char **argv)
 {
-    static const named_test tests[] = {{"alone", test_alone},
-                                       {"held", test_held},
-                                       {"making", test_making},
-                                       {"beside", test_beside},
-                                       {"late", test_late}};
+    static const named_test tests[] = {{"alone", test_alone},   {"held", test_held},
+                                       {"making", test_making}, {"beside", test_beside},
+                                       {"silent", test_silent}, {"late", test_late}};
     CHECK_CUDA(cudaGetDeviceCount(&gpu_count));
     if (gpu_count < RANKS || !nccl_is_here()) {
         (void)printf("skipped: NCCL and %d GPUs are needed\n", RANKS);
