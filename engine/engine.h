@@ -74,7 +74,7 @@ struct ferry_engine {
     uint32_t max_tasks;
     ferry_executor *executor; /* for code that names none; NULL: the loop, or released */
     int64_t watchdog_ns;
-    char *watchdog_path; /* NULL: the watchdog logs */
+    char *watchdog_path;                   /* NULL: the watchdog logs */
     struct fry_stats_socket *stats_socket; /* NULL: none. Once there is one: with `ending` */
 
     /* The submitters' line. */
@@ -213,6 +213,7 @@ struct ferry_engine {
     uint32_t stopped;          /* futex: 1 when everything is quiet and the loop has ended */
     bool ended;                /* shut down to the end */
     ferry_future refused[FRY_REFUSALS]; /* static futures of refused calls, one for each reason */
+    uint32_t refusals[FRY_REFUSALS];    /* atomic: how many have been told of */
 };
 
 /* Passed to the host devices of engines created from now on; tests stop copies with it. */

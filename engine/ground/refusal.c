@@ -9,6 +9,8 @@
 #include "engine/engine.h"
 #include "engine/ground/ground.h"
 
+#define LOGGED_EACH 16 /* of a reason; then each time that the number has doubled */
+
 #define FUTURE_(name_, status_, text_)                                                             \
     {.waiters = FRY_SEALED, .references = FRY_FUTURE_STATIC, .status = (status_)},
 #define ERROR_(name_, status_, text_) FRY_ERROR_STATIC(status_, text_),
@@ -34,9 +36,15 @@ void fry_refusal_init(ferry_engine *engine)
     }
 }
 
+/* A program that is refused again and again does not fill its log, and still hears of it. */
 fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why)
 {
-    fry_log_line(&engine->log, FERRY_LOG_WARNING, "refused: %s", errors[why].public_.message);
+    const char *text = errors[why].public_.message;
+    uint32_t count = fry_fetch_add(&engine->refusals[why], 1) + 1;
+    if (count <= LOGGED_EACH)
+        fry_log_line(&engine->log, FERRY_LOG_WARNING, "refused: %s", text);
+    else if ((count & (count - 1)) == 0)
+        fry_log_line(&engine->log, FERRY_LOG_WARNING, "refused (%u times by now): %s", count, text);
     return why;
 }
 

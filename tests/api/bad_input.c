@@ -319,6 +319,20 @@ Test(bad_input, operations_of_no_known_priority_are_refused)
     }
 }
 
+/* 16 lines, and one for 32, 64, 128, 256 and 512 times; of each reason by itself. */
+Test(bad_input, refusals_do_not_fill_the_log)
+{
+    ferry_op_options unknown = FERRY_OP_OPTIONS_INIT, sizeless = FERRY_OP_OPTIONS_INIT;
+    unknown.flags = 4;
+    sizeless.struct_size = 0;
+    int lines = scene()->log_lines;
+    for (int i = 0; i < 1000; i++)
+        ASSERT_STATUS(status_of(ferry_nop(engine(), &unknown)), FERRY_E_INVALID);
+    cr_assert_eq(scene()->log_lines, lines + 21);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &sizeless)), FERRY_E_INVALID);
+    cr_assert_eq(scene()->log_lines, lines + 22);
+}
+
 typedef struct longer_engine {
     ferry_engine_options options;
     char tail[64];
