@@ -213,7 +213,7 @@ struct ferry_engine {
     uint32_t stopped;          /* futex: 1 when everything is quiet and the loop has ended */
     bool ended;                /* shut down to the end */
     ferry_future refused[FRY_REFUSALS]; /* static futures of refused calls, one for each reason */
-    uint32_t refusals[FRY_REFUSALS];    /* atomic: how many have been told of */
+    uint32_t refusals[FRY_REFUSALS];    /* atomic: how often each was given */
 };
 
 /* Passed to the host devices of engines created from now on; tests stop copies with it. */

@@ -168,15 +168,15 @@ static void set_timer(fry_turn *turn, ferry_scope *scope, int64_t when_ns)
     turn->wake |= turn->engine->rates.first == &scope->timer;
 }
 
-/* Whether more than the next wait, and a wake-up for each would be many. */
-static bool are_small(const fry_turn *turn, const ferry_scope *scope)
+/* Somebody waits: by how much the timer is late. */
+static int64_t late_ns(const fry_turn *turn, const ferry_scope *scope)
 {
     unsigned waiting = waiting_of(scope);
-    const fry_note *next = waiting != 0 ? fry_scope_next_waiting(scope) : NULL;
-    if (next == NULL || ((waiting & (waiting - 1)) == 0 && TAILQ_NEXT(next, in_line) == NULL))
-        return false;
-    return (double)moved_bytes(turn, next->node) * scope->byte_ns <
-           (double)(scope->burst_ns / LATE_SHARE);
+    const fry_note *next = fry_scope_next_waiting(scope);
+    bool is_alone = (waiting & (waiting - 1)) == 0 && TAILQ_NEXT(next, in_line) == NULL;
+    int64_t share_ns = scope->burst_ns / LATE_SHARE;
+    bool is_small = (double)moved_bytes(turn, next->node) * scope->byte_ns < (double)share_ns;
+    return is_small && !is_alone ? share_ns : 0;
 }
 
 bool fry_scope_holds_back(fry_turn *turn, fry_node *node)
@@ -249,8 +249,7 @@ size_t fry_scopes_begin_due(fry_turn *turn, int64_t now_ns)
         if (waiting_of(scope) == 0)
             continue; /* the last took the timer away */
         stop_timer(turn, scope);
-        int64_t late_ns = are_small(turn, scope) ? scope->burst_ns / LATE_SHARE : 0;
-        set_timer(turn, scope, scope->free_ns + late_ns);
+        set_timer(turn, scope, scope->free_ns + late_ns(turn, scope));
     }
     return count;
 }

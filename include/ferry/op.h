@@ -112,7 +112,8 @@ typedef struct ferry_op_options {
  * An operation fails at once with FERRY_E_INVALID (a NULL, handles of another engine, spans outside
  * their buffer, options of a wrong size or out of their limits), FERRY_E_NO_MEMORY, FERRY_E_AGAIN
  * (a limit of the engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN or FERRY_E_FORKED.
- * The message of the future's error names the reason or the limit; wrong arguments are logged too.
+ * The message of the future's error names the reason or the limit; wrong arguments are logged too:
+ * of each reason the first 16, and then one each time that their number has doubled.
  * After FERRY_E_NO_MEMORY or FERRY_E_AGAIN the spans that the operation was to write are poisoned,
  * in program order: earlier operations are not affected, later readers fail. If there is no room to
  * record that, the whole buffer is poisoned, and operations on the buffer are refused with

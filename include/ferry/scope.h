@@ -36,12 +36,11 @@ typedef struct ferry_scope_options {
  * their time at the limit, less the burst. So over a long time the limit is kept to a byte; and an
  * operation that is larger than the burst begins too, and others wait the longer after it. Where
  * several wait of which the next takes less than a quarter of the burst, they begin together, up to
- * that much later: this costs fewer wake-ups, and keeps the rate. Until an
- * operation begins, it holds up nothing but operations that wait for it or for its memory: other
- * operations pass it in streams and on connections. Those who wait begin by priority, and within a
- * priority in the order in which they became READY. Other operations (calls, for example) of the
- * scope do not wait. A receive that waits is not posted; the sender waits for it as for any
- * receive.
+ * that much later: this costs fewer wake-ups, and keeps the rate. Until an operation begins, it
+ * holds up nothing but operations that wait for it or for its memory: other operations pass it in
+ * streams and on connections. Those who wait begin by priority, and within a priority in the order
+ * in which they became READY. Other operations (calls, for example) of the scope do not wait. A
+ * receive that waits is not posted; the sender waits for it as for any receive.
  *  options  borrowed during the call
  *  scope_p  receives the scope, which the caller ends with ferry_scope_release. Set only on success
  * Any thread. Returns FERRY_OK; FERRY_E_INVALID for a NULL, a wrong size or a field out of bounds

@@ -458,8 +458,9 @@ static void is_over(fry_peer_connection *connection, const fry_joint_item *item,
     if (item->is_send) {
         connection->slots[item->slot].join = is_whole ? FRY_JOIN_LEFT : FRY_JOIN_NOT;
         connection->joint->left += is_whole;
-    } else if (is_whole)
+    } else if (is_whole) {
         fry_ask_has_all(connection, connection->by_slot[item->slot]);
+    }
 }
 
 /* There may be a place for another lot. */

@@ -2,7 +2,7 @@
 #include "stats.h"
 #include "error.h"
 
-/* Takes the reference to the number. False with an exception set. */
+/* False with an exception set. */
 static bool put(PyObject *dict, const char *name, uint64_t number)
 {
     PyObject *value = PyLong_FromUnsignedLongLong(number);
@@ -60,7 +60,8 @@ PyObject *stats_tuple(const engine_object *engine, const ferry_scope *scope)
     ferry_stats stats = FERRY_STATS_INIT;
     ferry_status status = ferry_stats_read(engine->engine, scope, &stats);
     if (status != FERRY_OK)
-        return raise_status(status, "the engine was made without stats=1");
+        return raise_status(
+            status, status == FERRY_E_UNSUPPORTED ? "the engine was made without stats=1" : NULL);
     PyObject *kinds = by_kind(&stats), *ways = kinds ? by_way(&stats) : NULL;
     PyObject *failures = ways ? by_status(&stats) : NULL;
     PyObject *counts = failures ? latencies(&stats) : NULL;

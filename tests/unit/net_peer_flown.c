@@ -123,3 +123,24 @@ Test(net_peer_flown, who_answers_unasked_breaks_the_rules)
         }
     }
 }
+
+/* It asks for more lots than there can be, and can't be told of any. */
+Test(net_peer_flown, who_asks_for_too_many_breaks_the_rules)
+{
+    JOINT(p);
+    (void)begin_one(p, 0, true, 1);
+    (void)begin_one(p, 1, false, 1);
+    run(p);
+    fry_control *all = borrow_controls(p, 0);
+    const fry_wire_header flown = {.kind = FRY_WIRE_FLOWN, .number = gpus[0].lots[0]->number};
+    for (size_t i = 0; i <= FRY_JOINT_PLACES; i++) {
+        cr_expect_eq(p->ends[0].failed, 0, "%zu", i);
+        inject(p, 0, &flown, 0, false);
+    }
+    cr_expect_eq(p->ends[0].failed, 1);
+    lend_back(p, 0, all);
+    for (int end = 0; end < 2; end++) {
+        pair_detach(p, end, FERRY_E_PEER);
+        lose_all(p->ends[end].peer);
+    }
+}
