@@ -39,6 +39,12 @@ void fry_connection_fail(fry_peer_connection *connection, ferry_status status,
     peer->options.events->connection_failed(peer->turn, peer, fault);
 }
 
+void fry_connection_broke(fry_peer_connection *connection, const char *what)
+{
+    fry_connection_fail(connection, FERRY_E_PEER, NULL, "the other end broke the protocol: %s",
+                        what);
+}
+
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told)
 {
     if (fault != NULL)

@@ -10,6 +10,9 @@ void fry_connection_fail(fry_peer_connection *connection, ferry_status status,
                          const fry_fault *from, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Fails it because the other end did what no end does. */
+void fry_connection_broke(fry_peer_connection *connection, const char *what);
+
 /* The fault for the other end: it names this member where this end says "here". */
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told);
 

@@ -3,6 +3,7 @@
 
 #include "base/lf.h"
 #include "net/peer/any.h"
+#include "net/peer/arrive.h"
 #include "net/peer/ask.h"
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"

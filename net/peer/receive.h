@@ -5,6 +5,8 @@
 
 #include "net/peer/peer.h"
 
+typedef struct fry_wire_header fry_wire_header;
+
 void fry_receive_ready(fry_message *message);
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
 
@@ -16,6 +18,9 @@ void fry_receives_stop(fry_peer *peer);
 
 /* Handles the other end's BYE, which takes effect once everything sent before it has come. */
 void fry_connection_hear_bye(fry_peer_connection *connection);
-void fry_connection_arrived(void *arg, const fry_arrival *arrival);
+
+/* Handles a launch, in its turn: a message, a recall, or BYE. Its header is valid by itself. */
+void fry_launch_arrived(fry_peer_connection *connection, const fry_wire_header *header,
+                        const fry_arrival *arrival);
 
 #endif
