@@ -411,8 +411,9 @@ static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
  */
 static char *put_message(char *at, const fry_trace_lines *lines, const story *of)
 {
-    bool is_send = of->kind == FERRY_OP_SEND;
-    if ((!is_send && of->kind != FERRY_OP_RECV) || of->status != FERRY_OK)
+    bool is_send = of->kind == FERRY_OP_SEND || of->kind == FERRY_OP_PUT;
+    bool is_received = of->kind == FERRY_OP_RECV || of->kind == FERRY_OP_GET;
+    if ((!is_send && !is_received) || of->status != FERRY_OK || of->flow == 0)
         return at;
     at = is_send ? fry_json_literal(at, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"s\"")
                  : fry_json_literal(

@@ -63,9 +63,10 @@ struct fry_pull {
     void *token; /* of the arrival */
     void *memory;
     size_t size_bytes; /* of all the data */
+    uint64_t address;  /* a read: of the data in the other process */
     /*
      * The bytes are there or the pull failed, and nothing touches the memory any more; perhaps
-     * never called if the channel fails. May be called from within fry_channel_ops.pull.
+     * never called if the channel fails. May be called from within fry_channel_ops.pull, or read.
      */
     void (*done)(fry_pull *pull, ferry_status status, const fry_fault *fault);
     void *arg;
@@ -100,6 +101,13 @@ typedef enum fry_arming {
 typedef struct fry_channel_ops {
     fry_post_result (*post)(fry_channel *channel, fry_post *post);
     void (*pull)(fry_channel *channel, fry_pull *pull);
+    /*
+     * Reads data that the other end has said may be read, at `address`, without its help: like a
+     * pull without a token. `done` with FERRY_E_UNSUPPORTED: this memory can't be read. If the
+     * other end has destroyed its channel meanwhile, the channel fails, and the bytes are of no
+     * use. False: this channel reads nothing. NULL: likewise.
+     */
+    bool (*read)(fry_channel *channel, fry_pull *pull);
     /* Drops an arrival that will not be pulled; the sender's post is done. */
     void (*drop)(fry_channel *channel, void *token);
     /* Makes progress: takes what has come. Returns how much there was. */

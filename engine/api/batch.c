@@ -23,6 +23,7 @@
 #include "engine/api/call.h"
 #include "engine/api/call_async.h"
 #include "engine/api/copy.h"
+#include "engine/api/reach.h"
 #include "engine/api/request.h"
 #include "engine/api/send.h"
 #include "engine/engine.h"
@@ -181,6 +182,9 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *
     if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)
         return fry_request_message(request, op->kind, op->group, op->peer, op->tag,
                                    op->kind == FERRY_OP_SEND ? &op->src : &op->dst, why_p);
+    if (op->kind == FERRY_OP_GET || op->kind == FERRY_OP_PUT)
+        return fry_request_reach(request, op->kind, op->window, op->window_offset,
+                                 op->kind == FERRY_OP_PUT ? &op->src : &op->dst, why_p);
     *why_p = fry_refuse(request->engine, FRY_REFUSED_BATCH_OP_KIND);
     return NULL;
 }
@@ -231,9 +235,9 @@ static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
         return fry_refusal_future(engine, why);
     fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
-        op->kind == FERRY_OP_RECV ||
+        op->kind == FERRY_OP_RECV || op->kind == FERRY_OP_GET ||
         (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FRY_TAKEN);
-    if (op->kind == FERRY_OP_RECV)
+    if (op->kind == FERRY_OP_RECV || op->kind == FERRY_OP_GET)
         dst.row_count = 1;
     return fry_request_refuse_writes(request, engine, why, writes ? &dst : NULL);
 }

@@ -183,7 +183,7 @@ ferry_future *ferry_event_wrap(ferry_device *device, void *native_event, void *n
 /* A receive that gets a place on a device at its end. */
 static bool is_receive_on_device(const fry_node *node)
 {
-    return node->kind == FERRY_OP_RECV && node->is_staged;
+    return (node->kind == FERRY_OP_RECV || node->kind == FERRY_OP_GET) && node->is_staged;
 }
 
 static ferry_status event_at(fry_stand stand, const fry_device *device, fry_event *event_p)

@@ -18,13 +18,15 @@
 #include "engine/messages/message.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
+#include "engine/messages/transfer.h"
 
-static fry_refusal check_span(ferry_engine *engine, ferry_op_kind kind, const ferry_span *span)
+fry_refusal fry_request_check_message_span(ferry_engine *engine, bool is_written,
+                                           const ferry_span *span)
 {
     if (span->size_bytes == 0)
         return FRY_TAKEN;
-    fry_refusal why = kind == FERRY_OP_RECV ? fry_span_check_written(engine, span)
-                                            : fry_span_check_open(engine, span);
+    fry_refusal why =
+        is_written ? fry_span_check_written(engine, span) : fry_span_check_open(engine, span);
     const ferry_device *device = why == FRY_TAKEN ? span->buffer->device : NULL;
     if (device != NULL && device->host_lane == NULL &&
         device->device->ops->memory_is_pinned == NULL)
@@ -59,10 +61,11 @@ static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_g
     if (why != FRY_TAKEN)
         return why;
     why = check_names(engine, kind, group, peer, tag);
-    return why == FRY_TAKEN ? check_span(engine, kind, span) : why;
+    return why == FRY_TAKEN ? fry_request_check_message_span(engine, kind == FERRY_OP_RECV, span)
+                            : why;
 }
 
-static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
+fry_transfer *fry_request_transfer(const fry_request *request, fry_refusal *why_p)
 {
     fry_pool *pool = &request->engine->transfers;
     ferry_status status = FERRY_OK;
@@ -72,44 +75,6 @@ static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
     if (transfer == NULL)
         *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
     return transfer;
-}
-
-static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry_tag tag,
-                 const ferry_span *span)
-{
-    /* The other fields are set as it enters, before they are read. */
-    transfer->flags = 0;
-    transfer->copies = 0;
-    transfer->node = node;
-    transfer->route = route;
-    transfer->message.owner = transfer;
-    transfer->message.is_staged = span->size_bytes != 0 && span->buffer->device->host_lane == NULL;
-    transfer->message.memory = span->size_bytes != 0 && !transfer->message.is_staged
-                                   ? (char *)span->buffer->data + span->offset_bytes
-                                   : NULL;
-    transfer->message.size_bytes = span->size_bytes;
-    transfer->message.tag = tag;
-    transfer->message.is_send = node->kind == FERRY_OP_SEND;
-    transfer->message.may_view = transfer->message.is_staged && !transfer->message.is_send &&
-                                 span->buffer->device->device->ops->memory_open_shared != NULL;
-    transfer->message.may_join =
-        transfer->message.is_staged && fry_pairing_takes(route, span->buffer->device);
-    if (transfer->message.is_staged) {
-        transfer->is_in_lot = false;
-        transfer->landed = (fry_landed){0};
-        transfer->ahead = NULL;
-    }
-    node->op.message = (fry_message_op){.transfer = transfer,
-                                        .buffer = span->size_bytes != 0 ? span->buffer : NULL,
-                                        .offset = span->offset_bytes,
-                                        .rank = (uint16_t)route->rank,
-                                        .size_bytes = span->size_bytes & FRY_BUFFER_BYTES_MAX,
-                                        .tag = tag};
-    node->is_staged = transfer->message.is_staged;
-    if (transfer->message.is_send)
-        node->op.message.flow = fry_flow_of((uint32_t)route->group->rank, node->future.id);
-    if (span->size_bytes != 0)
-        fry_node_init_spans(node);
 }
 
 /* What a receive of a group with any source, or a probe, has besides: take.c. */
@@ -136,10 +101,10 @@ fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_gr
     if (why == FRY_TAKEN && kind == FERRY_OP_RECV && group->any != NULL)
         kind = (ferry_op_kind)FRY_OP_TAKE;
     fry_node *node = why == FRY_TAKEN ? fry_request_node(request, kind, &why) : NULL;
-    fry_transfer *transfer = node != NULL ? take(request, &why) : NULL;
+    fry_transfer *transfer = node != NULL ? fry_request_transfer(request, &why) : NULL;
     *why_p = why;
     if (transfer != NULL) {
-        init(transfer, node, route, tag, span);
+        fry_transfer_init(transfer, node, route, tag, span, kind == FERRY_OP_SEND);
         if (node->kind == FERRY_OP_PROBE || node->kind == FRY_OP_TAKE)
             init_open(transfer, node, is_open);
         return node;
@@ -178,7 +143,7 @@ fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, 
         fry_pool_give(&engine->transfers, &context->transfers, transfer);
         return NULL;
     }
-    init(transfer, node, &group->routes[peer], tag, span);
+    fry_transfer_init(transfer, node, &group->routes[peer], tag, span, kind == FERRY_OP_SEND);
     return node;
 }
 

@@ -6,6 +6,15 @@
 #include "engine/api/request.h"
 #include <ferry/message.h>
 
+typedef struct fry_transfer fry_transfer;
+
+/* Whether a message's bytes can be there. */
+fry_refusal fry_request_check_message_span(ferry_engine *engine, bool is_written,
+                                           const ferry_span *span);
+
+/* Takes the peer's slot for a node. NULL: *why_p says why. */
+fry_transfer *fry_request_transfer(const fry_request *request, fry_refusal *why_p);
+
 /* Like fry_request_node, for a send, a receive or a probe. */
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
                               ferry_rank peer, ferry_tag tag, const ferry_span *span,

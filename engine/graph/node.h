@@ -34,11 +34,13 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_PROBE + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                      /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_TAKE,                      /* a receive in a group with any source: take.c */
-    FRY_OP_STAGE,                     /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                       /* messages launched together: pairing.c */
+    FRY_OP_JOIN = FERRY_OP_PUT + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                    /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                    /* a receive in a group with any source: take.c */
+    FRY_OP_GIVE,                    /* a send for another member's get: reach.c */
+    FRY_OP_ACCEPT,                  /* a receive for another member's put: reach.c */
+    FRY_OP_STAGE,                   /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                     /* messages launched together: pairing.c */
     FRY_OP_KINDS,
 };
 
@@ -226,11 +228,12 @@ typedef struct fry_message_met {
 } fry_message_met;
 
 /*
- * A message. A receive's flow is known as it ends, and then stands in place of the offset
- * (FRY_OUTSIDE_FLOWS), which nobody reads any more. A receive with any source, and a probe, get
- * `met` and the tag when they meet a message; until then rank and tag say what they wait for. What
- * is written after the submit shares no word with what other threads read meanwhile, beside the
- * baton's holder: sizes for records, and what describes a message that has resolved.
+ * A message, or a get or a put, whose tag is the offset in its window. A receive's flow is known as
+ * it ends, and then stands in place of the offset (FRY_OUTSIDE_FLOWS), which nobody reads any more.
+ * A receive with any source, and a probe, get `met` and the tag when they meet a message; until
+ * then rank and tag say what they wait for. What is written after the submit shares no word with
+ * what other threads read meanwhile, beside the baton's holder: sizes for records, and what
+ * describes a message that has resolved.
  */
 typedef struct fry_message_op {
     union {
@@ -270,6 +273,12 @@ typedef struct fry_promise_op {
 typedef struct fry_scope_op {
     ferry_scope *scope; /* freed with the node */
 } fry_scope_op;
+
+/* Of an operation about a window itself. It holds a reference to the window. */
+typedef struct fry_window_op {
+    ferry_window *window;
+    bool is_close; /* else it opens or finds it */
+} fry_window_op;
 
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
@@ -354,6 +363,7 @@ struct fry_node {
                 fry_promise_op promise;
                 fry_batch_op batch;
                 fry_scope_op scope;
+                fry_window_op window;
             } op;
         };
         fry_join_op join;
@@ -371,7 +381,9 @@ static inline uint8_t fry_node_shown_kind(const fry_node *node)
 {
     if (fry_likely(node->kind < FRY_OP_TAKE))
         return node->kind;
-    return node->kind == FRY_OP_TAKE ? FERRY_OP_RECV : FERRY_OP_COPY;
+    return node->kind == FRY_OP_GIVE   ? FERRY_OP_SEND
+           : node->kind < FRY_OP_STAGE ? FERRY_OP_RECV
+                                       : FERRY_OP_COPY;
 }
 
 static inline fry_node *fry_node_of(const ferry_future *future)
@@ -444,7 +456,20 @@ static inline fry_stand fry_node_stand(const fry_node *node, size_t index)
  */
 static inline bool fry_node_is_landing(const fry_node *node)
 {
-    return node->kind == FERRY_OP_RECV && node->op.message.stand.sequence != 0;
+    return (node->kind == FERRY_OP_RECV || node->kind == FERRY_OP_GET) &&
+           node->op.message.stand.sequence != 0;
+}
+
+/* Whether it moves bytes of this member to another one, or the other way round. */
+static inline bool fry_node_is_sent(const fry_node *node)
+{
+    return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_PUT || node->kind == FRY_OP_GIVE;
+}
+
+static inline bool fry_node_is_received(const fry_node *node)
+{
+    return node->kind == FERRY_OP_RECV || node->kind == FERRY_OP_GET || node->kind == FRY_OP_TAKE ||
+           node->kind == FRY_OP_ACCEPT;
 }
 
 /* Whether a copy touches more than its source and destination. */

@@ -72,7 +72,7 @@ void fry_tally_counts_message(fry_tally *tally, const fry_node *node)
 {
     static const ferry_way sent[] = {FERRY_WAY_SENT, FERRY_WAY_SENT_STAGED, FERRY_WAY_SENT_IPC,
                                      FERRY_WAY_SENT_NCCL};
-    size_t way = (size_t)sent[node->way] + (node->kind != FERRY_OP_SEND);
+    size_t way = (size_t)sent[node->way] + !fry_node_is_sent(node);
     uint64_t flow,
         size_bytes = fry_kind(fry_engine_of(&node->future), node)->moved_bytes(node, &flow);
     fry_tally_add(&tally->bytes[way], size_bytes);
@@ -129,7 +129,9 @@ static void read_failures(const fry_tally *tally, ferry_stats *stats)
 void fry_tally_read(const fry_tally *tally, ferry_stats *stats)
 {
     read_all(stats->resolved_by_kind, tally->by_kind, FRY_OP_JOIN);
-    stats->resolved_by_kind[FERRY_OP_RECV] += fry_load_relaxed(&tally->by_kind[FRY_OP_TAKE]);
+    stats->resolved_by_kind[FERRY_OP_RECV] += fry_load_relaxed(&tally->by_kind[FRY_OP_TAKE]) +
+                                              fry_load_relaxed(&tally->by_kind[FRY_OP_ACCEPT]);
+    stats->resolved_by_kind[FERRY_OP_SEND] += fry_load_relaxed(&tally->by_kind[FRY_OP_GIVE]);
     for (size_t kind = 0; kind < FRY_OP_JOIN; kind++)
         stats->resolved += stats->resolved_by_kind[kind];
     stats->entered = fry_load_relaxed(&tally->entered);

@@ -65,8 +65,7 @@ static inline void fry_tally_resolves(fry_tally *tally, const fry_node *node)
             fry_tally_add(&tally->bytes[FERRY_WAY_HOST], node->op.copy.size_bytes);
         else
             fry_tally_counts_device_copy(tally, node);
-    } else if (node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV ||
-               node->kind == FRY_OP_TAKE) {
+    } else if (fry_node_is_sent(node) || fry_node_is_received(node)) {
         fry_tally_counts_message(tally, node);
     }
 }

@@ -84,7 +84,7 @@
     X(BATCH_OP_SIZE, FERRY_E_INVALID, "op_size_bytes is not the size of a ferry_op")               \
     X(BATCH_OP_TAIL, FERRY_E_INVALID, "the operation sets fields that this version does not know") \
     X(BATCH_OP_KIND, FERRY_E_INVALID,                                                              \
-      "the operation's kind is not copy, call, async, nop, send or recv")                          \
+      "the operation's kind is not copy, call, async, nop, send, recv, get or put")                \
     X(BATCH_ACCESSES, FERRY_E_INVALID,                                                             \
       "a batch's own options name accesses: name them in its operations' options")                 \
     /* outside events */                                                                           \
@@ -116,6 +116,19 @@
     X(MESSAGE_DEVICE, FERRY_E_UNSUPPORTED,                                                         \
       "the span is on a device that messages can't reach: copy through a host buffer")             \
     X(DEADLINE, FERRY_E_DEADLINE, "the deadline is negative, so it has passed")                    \
+    /* windows */                                                                                  \
+    X(WINDOW_NULL, FERRY_E_INVALID, "the window, or window_p, is NULL")                            \
+    X(WINDOW_ENGINE, FERRY_E_INVALID, "the window belongs to another engine")                      \
+    X(WINDOW_NAME, FERRY_E_INVALID,                                                                \
+      "name is not 1 to 128 of A-Z a-z 0-9 . _ - /, or has a part that is empty or dots alone")    \
+    X(WINDOW_RIGHTS, FERRY_E_INVALID, "rights is none of ferry_window_rights")                     \
+    X(WINDOW_RANK, FERRY_E_INVALID,                                                                \
+      "the owner is this member itself: its windows are its own memory")                           \
+    X(WINDOW_OWN, FERRY_E_INVALID, "the window is this member's own: use ferry_copy")              \
+    X(WINDOW_CLOSED, FERRY_E_INVALID, "the window was closed before")                              \
+    X(WINDOW_OVER, FERRY_E_NOT_FOUND, "the window is closed, or was not found")                    \
+    X(WINDOW_RIGHT, FERRY_E_INVALID, "the window's rights do not allow this")                      \
+    X(WINDOW_OUTSIDE, FERRY_E_INVALID, "the bytes reach past the end of the window")               \
     /* groups: joining */                                                                          \
     X(JOIN_NULL, FERRY_E_INVALID, "options or group_p is NULL")                                    \
     X(JOIN_SIZE_OF, FERRY_E_INVALID,                                                               \

@@ -42,6 +42,7 @@
 #include "engine/messages/message.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
+#include "engine/messages/window.h"
 #include "net/group/members.h"
 #include "net/peer/any.h"
 
@@ -119,6 +120,8 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     }
     group->engine = engine;
     group->members = members;
+    group->references = 1;
+    TAILQ_INIT(&group->windows);
     group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
     group->rank = FRY_RANK_ANY;
     group->pause.waits_for = -1;
@@ -156,6 +159,13 @@ static void free_tables(ferry_group *group)
 
 void fry_membership_free(ferry_group *group)
 {
+    fry_membership_unretain(group);
+}
+
+void fry_membership_unretain(ferry_group *group)
+{
+    if (fry_fetch_sub(&group->references, 1) != 1)
+        return;
     ferry_engine *engine = group->engine;
     free_tables(group);
     (void)pthread_mutex_destroy(&group->lock);
@@ -665,6 +675,7 @@ static void begin_to_linger(fry_turn *turn, ferry_group *group)
         linger_ns < 0 || linger_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + linger_ns;
     set_leaving(group, FRY_LEAVING_LINGERS);
     group_set_life(group, FRY_GROUP_LEAVING);
+    fry_windows_stop(turn, group);
     stop_messages(turn, group, false);
 }
 
@@ -693,9 +704,12 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
         set_leaving(group, FRY_LEAVING_PARTS);
     if (group->leaving == FRY_LEAVING_PARTS && have_parted(turn, group))
         set_leaving(group, FRY_LEAVING_ENDS);
-    if (group->has_ended_routes && !group->has_none_open && group->open == 0) {
-        group->has_none_open = true;
-        group->members->has_steps = true;
+    if (group->has_ended_routes && !group->has_none_open) {
+        bool has_no_windows = fry_windows_end(turn, group);
+        group->has_none_open = has_no_windows && group->open == 0;
+        group->members->has_steps |= group->has_none_open;
+        if (!has_no_windows) /* connections are about to be over, and nobody else looks again */
+            fry_store_relaxed(&group->members->has_looks, 1);
     }
 }
 

@@ -54,6 +54,7 @@ struct ferry_group {
                             0, since its receives are of another kind */
     uint64_t stop_step;  /* atomic */
     fry_route *routes;
+    uint32_t references;  /* atomic: its own, and its windows' */
     fry_any *any;         /* what waits for messages of any source; NULL: the option is off */
     pthread_mutex_t lock; /* for news[].info; nobody waits while holding it */
     fry_member_news *news;
@@ -85,12 +86,22 @@ struct ferry_group {
     int64_t refreshed_ns;    /* when `news` was last updated for all members */
 
     fry_membership_pause pause;
-    uint64_t open; /* baton: transfers */
+    /* Baton. */
+    uint64_t open;                      /* transfers */
+    TAILQ_HEAD(, ferry_window) windows; /* sought, found or own, until they are over */
 };
 
 /* Makes a group that has not joined; NULL: no memory. Any thread, like fry_membership_free. */
 ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options);
 void fry_membership_free(ferry_group *group);
+
+/* A window keeps its group's memory, whatever becomes of the group. Any thread. */
+static inline void fry_membership_retain(ferry_group *group)
+{
+    (void)fry_fetch_add(&group->references, 1);
+}
+
+void fry_membership_unretain(ferry_group *group);
 
 /* Begins to join; is_over: the future was already cancelled. The role, without the baton. */
 void fry_membership_begin(fry_members *members, ferry_group *group, bool is_over);

@@ -77,6 +77,7 @@
 #include "engine/messages/pairing_open.h"
 #include "engine/messages/pause.h"
 #include "engine/messages/route.h"
+#include "engine/messages/window.h"
 
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
 #define GRACE_MIN_NS 50000  /* how long the loop leaves channels to threads that look, at first */
@@ -105,6 +106,7 @@ static fry_members *make(ferry_engine *engine)
     members->message_events = &fry_transfer_events;
     fry_hiding_init(&members->hiding);
     TAILQ_INIT(&members->pairings.wanted);
+    TAILQ_INIT(&members->windows_due);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -245,6 +247,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
         done += fry_stages_run(turn, members) + fry_neighbours_run(turn, members);
     if (fry_unlikely(fry_pairings_have_work(&members->pairings)))
         done += fry_pairings_turn(turn, members);
+    if (fry_unlikely(fry_windows_have_work(members)))
+        done += fry_windows_turn(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL) {
@@ -342,6 +346,7 @@ static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
 bool fry_members_have_work(const fry_members *members)
 {
     return fry_load_seq_cst(&members->errands.top) != NULL ||
+           fry_load_seq_cst(&members->window_releases.top) != NULL ||
            fry_load_relaxed(&members->has_orders) != 0 ||
            fry_load_relaxed(&members->has_looks) != 0;
 }
@@ -350,8 +355,8 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_stages_have_work(turn->engine, &members->stages) || has_job(members) ||
-        fry_pairings_must_not_sleep(&members->pairings))
+        fry_windows_have_work(members) || fry_stages_have_work(turn->engine, &members->stages) ||
+        has_job(members) || fry_pairings_must_not_sleep(&members->pairings))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;

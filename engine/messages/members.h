@@ -21,7 +21,8 @@ struct fry_members {
     ferry_engine *engine;
     const fry_peer_events *message_events; /* message.c's, which peers are given */
     fry_reactor reactor;
-    fry_stack errands; /* any thread pushes */
+    fry_stack errands;         /* any thread pushes */
+    fry_stack window_releases; /* likewise */
 
     /* The role. */
     bool must_look; /* the reactor's timers may be due */
@@ -45,6 +46,7 @@ struct fry_members {
     fry_route *gathered; /* with sends that this turn must post before it ends */
     fry_queue asks;
     fry_queue faulted;
+    TAILQ_HEAD(, ferry_window) windows_due; /* to be opened, sought or closed */
     fry_hiding hiding;
     fry_pairings pairings;
     fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */

@@ -35,9 +35,11 @@
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
 #include "engine/messages/pairing.h"
+#include "engine/messages/reach.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
 #include "engine/messages/transfer.h"
+#include "engine/messages/window.h"
 #include "net/peer/send.h"
 
 #include <stdio.h>
@@ -49,6 +51,8 @@
 
 static void give(fry_turn *turn, fry_transfer *transfer)
 {
+    if (fry_unlikely(transfer->window != NULL))
+        fry_window_is_used_no_more(turn, transfer);
     fry_pool_give(&turn->engine->transfers, &turn->context->transfers, transfer);
 }
 
@@ -84,9 +88,11 @@ static void describe(const fry_node *node, const fry_route *route, fry_fault *fa
 /* "send with member 3", for errors. */
 static void name(const fry_node *node, const fry_route *route, char text[NAME_BYTES])
 {
-    const char *what = node->kind == FERRY_OP_SEND    ? "send"
-                       : node->kind == FERRY_OP_PROBE ? "probe"
-                                                      : "receive";
+    const char *what = node->kind == FERRY_OP_PROBE ? "probe"
+                       : node->kind == FERRY_OP_GET ? "get"
+                       : node->kind == FERRY_OP_PUT ? "put"
+                       : fry_node_is_sent(node)     ? "send"
+                                                    : "receive";
     if (is_open(node))
         (void)snprintf(text, NAME_BYTES, "%s of any member", what);
     else
@@ -192,8 +198,8 @@ static void message_resolved(void *arg, fry_message *message, ferry_status statu
 /* The receive's copies are over, so its offset is not needed any more. */
 static void set_flow(fry_node *node, uint64_t sent_op)
 {
-    if (fry_load_relaxed(&node->outside) == FRY_OUTSIDE_FLOWS)
-        return;
+    if (fry_load_relaxed(&node->outside) == FRY_OUTSIDE_FLOWS || sent_op == 0)
+        return; /* 0: it was read where it is, which nobody else took part in */
     node->op.message.offset = sent_op & FRY_FLOW_OP_MASK;
     fry_store_release(&node->outside, FRY_OUTSIDE_FLOWS); /* pairs with moved_bytes */
 }
@@ -218,7 +224,7 @@ static void message_quiet(void *arg, fry_message *message)
     if (fry_unlikely(message->is_staged))
         let_go_of_chunks(turn, transfer);
     transfer->flags |= FRY_TRANSFER_QUIET;
-    if (node != NULL && !message->is_send && message->other_op != 0)
+    if (node != NULL && !message->is_send)
         set_flow(node, message->other_op);
     fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
@@ -318,13 +324,18 @@ const fry_peer_events fry_transfer_events = {
     .launch = fry_launch_lot,
     .whole = fry_launch_whole,
     .unpaired = fry_pairing_unpaired,
+    .window_found = fry_window_found,
+    .window_closing = fry_window_closing,
+    .window_lost = fry_window_lost,
+    .window_sought = fry_window_sought,
+    .window_left = fry_window_left,
+    .reached = fry_window_reached,
     .gone = fry_neighbour_gone,
 };
 
 /* ---- what the graph does ---- */
 
-/* The engine stops: the message goes to nobody. */
-static void refuse(fry_turn *turn, fry_node *node)
+void fry_messages_refuse(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     part(transfer);
@@ -337,7 +348,7 @@ static void enter(fry_turn *turn, fry_node *node)
     fry_transfer *transfer = node->op.message.transfer;
     fry_route *route = transfer->route;
     if (fry_unlikely(turn->engine->stop_graph)) {
-        refuse(turn, node);
+        fry_messages_refuse(turn, node);
         return;
     }
     fry_refusal why = fry_membership_refusal(route->group);
@@ -376,7 +387,7 @@ static void note_gathered(fry_turn *turn, fry_route *route)
     turn->engine->has_errands = true;
 }
 
-static void start(fry_turn *turn, fry_node *node)
+void fry_messages_start(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
@@ -430,7 +441,7 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     }
     transfer->flags = FRY_TRANSFER_ENTERED;
     fry_store_relaxed(&node->state, FRY_NODE_READY);
-    start(turn, node);
+    fry_messages_start(turn, node);
 }
 
 /* What the steps of chunks have left is the loop's: chunks are to be made, or it went on too long.
@@ -459,7 +470,7 @@ void fry_messages_flush(fry_turn *turn)
     }
 }
 
-static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
+void fry_messages_failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     fry_transfer *transfer = node->op.message.transfer;
     if (transfer == NULL)
@@ -512,7 +523,7 @@ static bool entered(fry_turn *turn, fry_node *node, bool may_start)
 }
 
 /* The peer reports when it is done with the memory. */
-static bool stop(fry_node *node)
+bool fry_messages_stop(fry_node *node)
 {
     (void)node;
     return true;
@@ -527,32 +538,39 @@ static bool span(const fry_node *node, fry_use *use, uint8_t index, ferry_access
     return true;
 }
 
-static bool sent_span(const fry_node *node, uint8_t index, fry_use *use)
+bool fry_messages_sent_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     return span(node, use, index, FERRY_READ);
 }
 
-static bool received_span(const fry_node *node, uint8_t index, fry_use *use)
+bool fry_messages_received_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     return span(node, use, index, FERRY_WRITE);
 }
 
-static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
+void fry_messages_discard(ferry_engine *engine, fry_context *context, fry_node *node)
 {
-    fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
+    fry_transfer *transfer = node->op.message.transfer;
+    if (transfer->window != NULL)
+        fry_window_unretain(transfer->window);
+    fry_pool_give(&engine->transfers, &context->transfers, transfer);
 }
 
-static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+uint64_t fry_messages_sent_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    *flow_p = node->op.message.flow;
+    return node->op.message.size_bytes;
+}
+
+uint64_t fry_messages_received_bytes(const fry_node *node, uint64_t *flow_p)
 {
     const fry_message_op *message = &node->op.message;
-    if (node->kind == FERRY_OP_SEND)
-        *flow_p = message->flow;
-    else if (fry_load_acquire(&node->outside) == FRY_OUTSIDE_FLOWS)
+    if (fry_load_acquire(&node->outside) == FRY_OUTSIDE_FLOWS) /* pairs with set_flow */
         *flow_p = fry_flow_of(message->rank, message->offset);
     return message->size_bytes;
 }
 
-static void describe_message(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+void fry_messages_describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     const fry_message_op *message = &node->op.message;
     (void)engine;
@@ -568,29 +586,27 @@ static void describe_message(const ferry_engine *engine, const fry_node *node, f
     }
 }
 
-#define MESSAGE_TRAITS (FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE)
-
 const fry_op_kind fry_kind_send = {
-    .traits = MESSAGE_TRAITS,
+    .traits = FRY_MESSAGE_TRAITS,
     .has_begun = has_begun,
-    .span = sent_span,
-    .discard = discard,
+    .span = fry_messages_sent_span,
+    .discard = fry_messages_discard,
     .entered = entered,
-    .start = start,
-    .stop = stop,
-    .failed = failed,
-    .moved_bytes = moved_bytes,
-    .describe = describe_message,
+    .start = fry_messages_start,
+    .stop = fry_messages_stop,
+    .failed = fry_messages_failed,
+    .moved_bytes = fry_messages_sent_bytes,
+    .describe = fry_messages_describe,
 };
 
 const fry_op_kind fry_kind_recv = {
-    .traits = MESSAGE_TRAITS,
-    .span = received_span,
-    .discard = discard,
+    .traits = FRY_MESSAGE_TRAITS,
+    .span = fry_messages_received_span,
+    .discard = fry_messages_discard,
     .entered = entered,
-    .start = start,
-    .stop = stop,
-    .failed = failed,
-    .moved_bytes = moved_bytes,
-    .describe = describe_message,
+    .start = fry_messages_start,
+    .stop = fry_messages_stop,
+    .failed = fry_messages_failed,
+    .moved_bytes = fry_messages_received_bytes,
+    .describe = fry_messages_describe,
 };

@@ -48,6 +48,8 @@ typedef struct fry_transfer {
     int32_t status;
     fry_fault fault;
     fry_landed landed;       /* a staged receive */
+    ferry_window *window;    /* a get or a put, or what is done for one; or NULL. It holds a
+                                reference to the window */
     struct fry_stage *ahead; /* a staged send: the chunk that has its first bytes before it starts,
                                 or will have them; or NULL */
 } fry_transfer;
@@ -61,6 +63,23 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 }
 
 extern const fry_op_kind fry_kind_send, fry_kind_recv;
+
+/* ---- what rows of messages, gets and puts are made of: kind.h ---- */
+
+#define FRY_MESSAGE_TRAITS (FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE)
+
+bool fry_messages_sent_span(const fry_node *node, uint8_t index, fry_use *use);
+bool fry_messages_received_span(const fry_node *node, uint8_t index, fry_use *use);
+uint64_t fry_messages_sent_bytes(const fry_node *node, uint64_t *flow_p);
+uint64_t fry_messages_received_bytes(const fry_node *node, uint64_t *flow_p);
+void fry_messages_discard(ferry_engine *engine, fry_context *context, fry_node *node);
+void fry_messages_start(fry_turn *turn, fry_node *node);
+bool fry_messages_stop(fry_node *node);
+void fry_messages_failed(fry_turn *turn, fry_node *node, bool is_under_way);
+void fry_messages_describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view);
+
+/* The engine stops: the message, which enters, goes to nobody. */
+void fry_messages_refuse(fry_turn *turn, fry_node *node);
 
 extern const fry_peer_events fry_transfer_events;
 

@@ -24,14 +24,20 @@ void fry_transfer_fail(fry_turn *turn, fry_transfer *transfer, const fry_fault *
 }
 
 /* The loop makes the error. */
-void fry_transfer_refuse(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
+void fry_transfer_refuse_for(fry_turn *turn, fry_transfer *transfer, const fry_fault *fault)
 {
     fry_members *members = transfer->route->group->members;
-    transfer->fault = fry_error_fault(fry_refusal_error(why));
-    transfer->status = transfer->fault.status;
+    transfer->fault = *fault;
+    transfer->status = fault->status;
     transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
     fry_queue_push(&members->faulted, &transfer->link);
     turn->wake = true;
+}
+
+void fry_transfer_refuse(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
+{
+    const fry_fault fault = fry_error_fault(fry_refusal_error(why));
+    fry_transfer_refuse_for(turn, transfer, &fault);
 }
 
 void fry_transfer_copies_are_over(fry_turn *turn, fry_transfer *transfer)

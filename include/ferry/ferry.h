@@ -3,7 +3,7 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, queue.h, scope.h, stats.h, event.h, group.h, message.h, trace.h, dump.h,
+ * future.h, queue.h, scope.h, stats.h, event.h, group.h, message.h, window.h, trace.h, dump.h,
  * info.h.
  * docs/threading.md has the rules for threads in one place. Unless the comment of a function says
  * otherwise:
@@ -44,5 +44,6 @@
 #include <ferry/trace.h>
 #include <ferry/types.h>
 #include <ferry/version.h>
+#include <ferry/window.h>
 
 #endif

@@ -28,7 +28,11 @@ extern "C" {
     X(FERRY_OP_RECV, 14, "recv")                                                                   \
     X(FERRY_OP_ASYNC, 15, "async")                                                                 \
     X(FERRY_OP_SCOPE, 16, "scope")                                                                 \
-    X(FERRY_OP_PROBE, 17, "probe")
+    X(FERRY_OP_PROBE, 17, "probe")                                                                 \
+    X(FERRY_OP_WINDOW, 18, "window")                                                               \
+    X(FERRY_OP_FIND, 19, "find")                                                                   \
+    X(FERRY_OP_GET, 20, "get")                                                                     \
+    X(FERRY_OP_PUT, 21, "put")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */
@@ -270,7 +274,8 @@ FERRY_API ferry_executor *ferry_executor_inline(void);
  * An operation of a batch. Zero fields that its kind ignores.
  */
 typedef struct ferry_op {
-    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND or _RECV */
+    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND, _RECV, _GET or
+                                        _PUT */
     ferry_span dst;                  /* copy: target; with row_count above 1 its first row */
     ferry_span src;                  /* copy: source; likewise */
     size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: one span */
@@ -286,6 +291,8 @@ typedef struct ferry_op {
     uint32_t reserved;               /* zero */
     ferry_begin_fn begin;            /* async: as in ferry_call_async */
     ferry_cancel_fn cancel;          /* async */
+    ferry_window *window;            /* get (span: dst), put (span: src): window.h */
+    uint64_t window_offset;          /* get, put */
 } ferry_op;
 
 /*

@@ -372,6 +372,7 @@ void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
         .unexpected_max = hello->agreement.unexpected_max,
         .window_bytes = hello->agreement.window_bytes,
         .has_pieces = (hello->own.paths & hello->other.paths & FRY_HELLO_PIECES) != 0,
+        .has_windows = (hello->own.paths & hello->other.paths & FRY_HELLO_WINDOWS) != 0,
         .has_views = hello->agreement.path == FRY_PATH_SHARED &&
                      (hello->own.paths & hello->other.paths & FRY_HELLO_VIEWS) != 0,
     };

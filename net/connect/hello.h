@@ -38,6 +38,9 @@
 /* The same of messages that both ends launch. Members that said 0x20 did not know FLOWN. */
 #define FRY_HELLO_PAIRS ((uint8_t)0x10)
 
+/* The same of windows. */
+#define FRY_HELLO_WINDOWS ((uint8_t)0x08)
+
 typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */
@@ -76,7 +79,7 @@ typedef struct fry_hello_offer {
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES, VIEWS, PAIRS */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH; and PIECES and the like */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

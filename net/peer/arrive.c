@@ -17,8 +17,10 @@
 #include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/find.h"
 #include "net/peer/hide.h"
 #include "net/peer/joint.h"
+#include "net/peer/reach.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
 #include "net/peer/serve.h"
@@ -187,6 +189,16 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
     case FRY_WIRE_WHOLE:
         is_good = fry_joint_heard(connection, header);
         break;
+    case FRY_WIRE_FIND:
+    case FRY_WIRE_FOUND:
+    case FRY_WIRE_CLOSE:
+    case FRY_WIRE_LEFT:
+        is_good = fry_finds_heard(connection, header);
+        break;
+    case FRY_WIRE_GET:
+    case FRY_WIRE_PUT:
+        is_good = fry_reach_heard(connection, header);
+        break;
     case FRY_WIRE_ACK:
         for (uint32_t i = 0; i < header->run_count && is_good && fry_connection_is_live(connection);
              i++)
@@ -225,6 +237,7 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
 {
     const uint8_t *from = arrival->header;
     bool is_right = true;
+    header->is_apart = false;
     if (fry_likely(connection->has_short && bytes > 0 && from[0] == FRY_WIRE_SHORT)) {
         is_right = fry_wire_unpack_short(from, bytes, connection->receive_number,
                                          connection->op_received, header);
@@ -236,6 +249,8 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     }
     if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
+    if (fry_unlikely(is_right && (header->kind >= FRY_WIRE_FIND || header->is_apart)))
+        return connection->windows != NULL;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_OFFER))
         return connection->joint != NULL;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_VIEW))

@@ -56,6 +56,8 @@ static bool allocate(fry_peer_connection *connection, bool has_any)
         fry_alloc_table(memory, connection->slot_count * sizeof(fry_record *), true);
     if (connection->session.has_pairs)
         connection->joint = fry_alloc(memory, sizeof(fry_joint), _Alignof(fry_joint));
+    if (connection->session.has_windows)
+        connection->windows = fry_alloc_table(memory, sizeof(fry_finds), true);
     if (connection->is_keyed)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
     if (has_any)
@@ -66,6 +68,7 @@ static bool allocate(fry_peer_connection *connection, bool has_any)
            connection->bundles != NULL && connection->slices != NULL && connection->wants != NULL &&
            connection->stash != NULL && connection->by_slot != NULL &&
            (connection->joint != NULL || !connection->session.has_pairs) &&
+           (connection->windows != NULL || !connection->session.has_windows) &&
            (!connection->is_keyed || connection->headers_seen != NULL) &&
            (!has_any || connection->unmatched != NULL);
 }
@@ -105,6 +108,8 @@ fry_peer_connection *fry_peer_connection_open(const fry_peer_options *options,
     }
     if (connection->joint != NULL)
         connection->joint->nudged = UINT32_MAX;
+    if (connection->windows != NULL)
+        TAILQ_INIT(&connection->windows->untold);
     fry_bundles_init(connection);
     for (size_t i = 0; i < SLICES; i++) {
         fry_slice *slice = &connection->slices[i];
@@ -124,6 +129,7 @@ void fry_peer_connection_close(fry_peer_connection *connection)
     size_t ring = (size_t)connection->ring_mask + 1;
     if (connection->joint != NULL)
         fry_free(memory, connection->joint, sizeof(fry_joint));
+    fry_free_table(memory, connection->windows, sizeof(fry_finds));
     fry_free_table(memory, connection->unmatched, connection->record_count * sizeof(fry_unmatched));
     fry_free_table(memory, connection->headers_seen, headers_bytes(connection));
     fry_free_table(memory, connection->by_slot, connection->slot_count * sizeof(fry_record *));

@@ -59,6 +59,7 @@ struct fry_record {
     bool has_no_place;           /* in pieces: they can't be read where the sender has them */
     bool may_join;               /* HELD: its sender can launch it with others, in a lot */
     uint8_t join;                /* fry_join; joint.c */
+    bool is_apart;               /* of a window */
     uint8_t pieces;              /* in pieces: how many are under way */
     fry_message *receive;        /* the receive that has it; NULL: none yet */
     fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list

@@ -8,9 +8,11 @@
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
 #include "net/peer/fault.h"
+#include "net/peer/find.h"
 #include "net/peer/hide.h"
 #include "net/peer/joint.h"
 #include "net/peer/match.h"
+#include "net/peer/reach.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
 #include "net/peer/serve.h"
@@ -31,12 +33,17 @@ fry_peer *fry_peer_open(const fry_peer_options *options)
     fry_list_init(&peer->open);
     fry_list_init(&peer->old);
     TAILQ_INIT(&peer->waiting);
+    TAILQ_INIT(&peer->finds);
     if (!fry_match_open(&peer->sends, options->memory))
         goto without_sends;
     if (!fry_match_open(&peer->receives, options->memory))
         goto without_receives;
+    if (!fry_match_open(&peer->apart, options->memory))
+        goto without_apart;
     return peer;
 
+without_apart:
+    fry_match_close(&peer->receives);
 without_receives:
     fry_match_close(&peer->sends);
 without_sends:
@@ -48,6 +55,7 @@ void fry_peer_close(fry_peer *peer)
 {
     if (peer == NULL)
         return;
+    fry_match_close(&peer->apart);
     fry_match_close(&peer->receives);
     fry_match_close(&peer->sends);
     fry_free(peer->options.memory, peer, sizeof(*peer));
@@ -75,13 +83,23 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match, con
         .tag = message->tag,
         .op = message->op,
         .is_send = message->is_send,
+        .is_apart = message->is_apart,
         .state = FRY_MESSAGE_ENDED,
         .flags = FRY_MESSAGE_GHOST,
         .peer = peer,
     };
-    fry_match_replace(match, message, &ghost->message);
+    if (match != NULL)
+        fry_match_replace(match, message, &ghost->message);
     fry_list_add(&peer->open, &ghost->message);
     return &ghost->message;
+}
+
+/* False: no memory. */
+static bool enter_table(fry_peer *peer, fry_message *message, fry_record **record_p)
+{
+    if (message->is_send)
+        return message->is_apart || fry_match_enter_send(&peer->sends, message);
+    return fry_match_enter_receive(fry_peer_receives(peer, message->is_apart), message, record_p);
 }
 
 bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
@@ -89,10 +107,9 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
     uint32_t *count = message->is_send ? &peer->send_count : &peer->receive_count;
     fry_record *record = NULL;
     peer->turn = turn;
-    if (fry_unlikely(*count >= peer->options.unexpected_max))
-        return false;
-    if (message->is_send ? !fry_match_enter_send(&peer->sends, message)
-                         : !fry_match_enter_receive(&peer->receives, message, &record))
+    if (fry_unlikely(*count >= peer->options.unexpected_max && !message->is_apart))
+        return false; /* what is apart the other end has counted */
+    if (!enter_table(peer, message, &record))
         return false;
     ++*count;
     message->state = FRY_MESSAGE_ENTERED;
@@ -159,6 +176,8 @@ static void withdraw(fry_message *message, const fry_fault *fault)
         fry_peer_connection *connection = message->private_;
         fry_list_take(message);
         fry_list_add(&connection->ended, message);
+    } else if (fry_unlikely(message->is_apart) && fry_reach_withdraw(message)) {
+        return;
     } else if (message->is_send) {
         fry_send_withdraw(message, fault);
     } else {
@@ -256,6 +275,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channe
     connection->eager_bytes_max =
         channel->eager_bytes_max < UINT32_MAX ? (uint32_t)channel->eager_bytes_max : UINT32_MAX;
     peer->connection = connection;
+    peer->epoch++;
     peer->has_wanted = false;
     if (connection->state == FRY_CONNECTION_FAILED) {
         connection->fault.rank = peer->options.rank;
@@ -264,6 +284,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channe
     }
     connection->state = FRY_CONNECTION_ATTACHED;
     fry_sends_start_waiting(peer);
+    fry_finds_attach(peer);
 }
 
 /*
@@ -331,6 +352,7 @@ static void make_old(fry_peer *peer)
     }
     fry_match_clear(&peer->sends);
     fry_match_clear(&peer->receives);
+    fry_match_clear(&peer->apart);
     TAILQ_INIT(&peer->waiting);
     peer->send_count = 0;
     peer->receive_count = 0;
@@ -359,6 +381,7 @@ fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const 
         fry_ask_detach(connection);
         fry_serve_detach(connection);
     }
+    fry_finds_detach(peer, connection, status, fault);
     if (channel_p != NULL)
         *channel_p = connection != NULL ? connection->channel : NULL;
     make_old(peer);
@@ -387,6 +410,7 @@ void fry_peer_destroyed(fry_peer *peer, fry_peer_connection *connection, void *t
     if (connection != NULL && connection->peer != NULL) {
         fry_ask_destroyed(connection);
         fry_serve_destroyed(connection);
+        fry_finds_destroyed(connection);
     }
     while (connection != NULL && connection->ended.open_next != &connection->ended)
         fry_message_make_quiet(connection->ended.open_next);
@@ -441,6 +465,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         ask_again(connection);
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
+    if (fry_unlikely(fry_finds_are_due(connection)))
+        fry_finds_go_on(connection);
     if (fry_unlikely(connection->joint != NULL) && fry_joint_is_due(connection))
         fry_joint_go_on(connection);
     if (fry_unlikely(connection->want_count > 0 || connection->unsaid > 0))

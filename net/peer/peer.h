@@ -23,10 +23,14 @@ typedef struct fry_slice fry_slice;
 typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
 typedef struct fry_joint_lot fry_joint_lot;
 typedef struct fry_pair_note fry_pair_note;
+typedef struct fry_found fry_found; /* windows: find.h */
+typedef struct fry_grant fry_grant;
+typedef struct fry_reach fry_reach;
 typedef struct fry_any fry_any; /* what the peers of a group with any source share: any.h */
 
 #define FRY_SLICE_BYTES_MAX ((size_t)1 << 20)
 #define FRY_PLACE_BYTES 88
+#define FRY_WINDOW_NAME_BYTES 129 /* with its end */
 
 /* What ends tell each other of their pair (net/pairs.h): joint.h. */
 typedef enum fry_pair_word {
@@ -76,12 +80,17 @@ struct fry_message {
                        it is used if the message goes with its data */
     bool may_view;  /* a staged receive: the engine can read its bytes where the sender has them */
     bool may_join;  /* staged: the engine can launch it together with the other end */
+    bool is_apart;  /* of a window: its tag is the two peers', given by that end which asked */
     /* Owned by the peer. */
     bool was_viewed; /* all its bytes were read where the sender had them */
     bool was_joint;  /* they went in a lot */
     uint8_t state;   /* fry_message_state */
     uint8_t flags;
-    uint8_t posts; /* of its pieces: posts or pulls that use memory; with the message's own */
+    uint8_t posts;  /* of its pieces: posts or pulls that use memory; with the message's own */
+    bool is_untold; /* reach.c: the other end has not been asked for it yet */
+    bool is_read;   /* likewise: this end reads the bytes where the other has them */
+    uint32_t reach_number; /* likewise: of the window */
+    uint64_t reach_offset;
     fry_peer *peer;
     uint64_t other_op;            /* number of the other end's operation; 0: unknown */
     fry_message *next, *previous; /* in the list of its tag: not launched, or without a message */
@@ -227,6 +236,25 @@ typedef struct fry_peer_events {
      */
     void (*unpaired)(void *turn, fry_peer *peer);
 
+    /* Of windows; NULL, all of them: there are none. net/peer/find.h, reach.h. */
+
+    /* The window is open, and can be used until it is left. */
+    void (*window_found)(void *turn, fry_found *found);
+    /* Its owner would close it: the engine is to leave it, when it does not use it any more. */
+    void (*window_closing)(void *turn, fry_found *found);
+    /* It will not be found, or is gone: the connection is over, or there is no room (then the
+     * status is FERRY_E_AGAIN). On the loop. */
+    void (*window_lost)(void *turn, fry_found *found, ferry_status status, const fry_fault *fault);
+    /* The other end looks for a window. True: it is open, and may be used until `window_left`. */
+    bool (*window_sought)(void *turn, fry_peer *peer, const char *name, fry_grant *grant);
+    void (*window_left)(void *turn, void *window);
+    /*
+     * The other end would have bytes out of a window that it has found, or into it; window NULL: it
+     * has left that window since. The engine enters a message that is_apart, of that tag; or calls
+     * fry_peer_refuse_reach.
+     */
+    void (*reached)(void *turn, fry_peer *peer, void *window, const fry_reach *reach);
+
     /* May be NULL. fry_peer_destroyed has made all quiet: neither end has anything of the other. */
     void (*gone)(void *turn, fry_peer *peer);
 } fry_peer_events;
@@ -246,10 +274,11 @@ typedef struct fry_peer_options {
 /* The result of the hello. */
 typedef struct fry_connection_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
-    bool is_keyed;   /* between hosts; on one host control messages carry no hash */
-    bool has_pieces; /* both ends can send a message in pieces */
-    bool has_views;  /* on one host, and both ends know views */
-    bool has_pairs;  /* both ends have the same transport for pairs */
+    bool is_keyed;    /* between hosts; on one host control messages carry no hash */
+    bool has_pieces;  /* both ends can send a message in pieces */
+    bool has_views;   /* on one host, and both ends know views */
+    bool has_pairs;   /* both ends have the same transport for pairs */
+    bool has_windows; /* both ends know windows */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;
@@ -342,9 +371,9 @@ int64_t fry_peer_look_ns(const fry_peer *peer);
 typedef struct fry_match fry_match;
 
 /*
- * Withdraws a message and puts another in its place in its tag's list: a ghost or, without memory
- * for one, the message itself. Returns it. The caller calls fry_message_be_replaced when it is done
- * with the message.
+ * Withdraws a message and puts another in its place in its tag's list (NULL: it is in none): a
+ * ghost or, without memory for one, the message itself. Returns it. The caller calls
+ * fry_message_be_replaced when it is done with the message.
  */
 fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
                                      const fry_fault *fault);

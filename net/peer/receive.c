@@ -180,7 +180,7 @@ static void settle(fry_peer_connection *connection, fry_record *record, fry_mess
     }
 }
 
-static void meet_ghost(fry_peer_connection *connection, fry_record *record, fry_message *ghost)
+void fry_receive_meet_ghost(fry_peer_connection *connection, fry_record *record, fry_message *ghost)
 {
     fry_fault fault;
     fry_fault_of_ghost(ghost, &fault);
@@ -227,12 +227,13 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
     } else if (peer->has_stopped) {
         fry_receive_begin_end(message);
         fry_message_make_quiet(message); /* no message comes for it, so it needs no ghost */
-    } else if (peer->options.any != NULL) {
+    } else if (peer->options.any != NULL && !message->is_apart) {
         fry_match_unpost(&peer->receives, message);
         fry_receive_begin_end(message);
         fry_message_make_quiet(message); /* it held no place */
     } else {
-        const fry_message *ghost = fry_message_leave_ghost(message, &peer->receives, fault);
+        fry_match *receives = fry_peer_receives(peer, message->is_apart);
+        const fry_message *ghost = fry_message_leave_ghost(message, receives, fault);
         fry_message_be_replaced(message, ghost);
     }
 }
@@ -256,6 +257,7 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
     record->slot = header->slot;
     record->ahead = header->ahead;
     record->join = FRY_JOIN_NOT;
+    record->is_apart = header->is_apart;
     record->may_join = header->kind == FRY_WIRE_HELD && header->is_yes;
     bool is_kept = true;
     if (header->kind == FRY_WIRE_HELD) {
@@ -338,17 +340,24 @@ static void turn_away(fry_peer_connection *connection, fry_record *record)
     drop(connection, token);
 }
 
-void fry_receives_stop(fry_peer *peer)
+static void turn_all_away(fry_peer_connection *connection, fry_record *record)
 {
-    fry_peer_connection *connection = peer->connection; /* NULL only if nothing has come */
-    fry_record *record = fry_match_take_unexpected(&peer->receives);
-    if (peer->options.any != NULL && connection != NULL)
-        fry_any_forget(peer->options.any, connection);
     while (record != NULL) {
         fry_record *next = record->next;
         turn_away(connection, record);
         record = next;
     }
+}
+
+void fry_receives_stop(fry_peer *peer)
+{
+    fry_peer_connection *connection = peer->connection; /* NULL only if nothing has come */
+    fry_record *record = fry_match_take_unexpected(&peer->receives);
+    fry_record *apart = fry_match_take_unexpected(&peer->apart);
+    if (peer->options.any != NULL && connection != NULL)
+        fry_any_forget(peer->options.any, connection);
+    turn_all_away(connection, record);
+    turn_all_away(connection, apart);
 }
 
 /* Gives a first message to one that waits here, or in the table: that of the lower place. */
@@ -411,7 +420,7 @@ static void keep_for_any(fry_peer_connection *connection, fry_record *record)
 
 static void process(fry_peer_connection *connection, fry_record *record)
 {
-    fry_match *receives = &connection->peer->receives;
+    fry_match *receives = fry_peer_receives(connection->peer, record->is_apart);
     if (record->kind == FRY_WIRE_RECALL) {
         fry_fault fault;
         uint32_t slot = record->slot;
@@ -438,11 +447,11 @@ static void process(fry_peer_connection *connection, fry_record *record)
         if (!fry_match_keep(receives, record)) {
             fry_connection_fail(connection, FERRY_E_NO_MEMORY, NULL,
                                 "no memory for an unexpected message");
-        } else if (connection->unmatched != NULL) {
+        } else if (connection->unmatched != NULL && !record->is_apart) {
             keep_for_any(connection, record);
         }
     } else if (message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)) {
-        meet_ghost(connection, record, message);
+        fry_receive_meet_ghost(connection, record, message);
     } else {
         settle(connection, record, message);
     }
@@ -453,11 +462,11 @@ static void process_now(fry_peer_connection *connection, const fry_wire_header *
                         const fry_arrival *arrival)
 {
     if (fry_likely(header->kind == FRY_WIRE_EAGER)) {
-        fry_message *message =
-            fry_match_peek(&connection->peer->receives, header->tag, header->ahead);
+        fry_match *receives = fry_peer_receives(connection->peer, header->is_apart);
+        fry_message *message = fry_match_peek(receives, header->tag, header->ahead);
         if (fry_likely(message != NULL && message->state == FRY_MESSAGE_READY &&
                        !message->is_staged && message->size_bytes == header->size_bytes)) {
-            fry_match_take(&connection->peer->receives, message);
+            fry_match_take(receives, message);
             if (message->size_bytes > 0)
                 memcpy(message->memory, arrival->data, message->size_bytes);
             message->other_op = header->op;

@@ -5,6 +5,7 @@
 
 #include "net/peer/peer.h"
 
+typedef struct fry_record fry_record;
 typedef struct fry_wire_header fry_wire_header;
 
 void fry_receive_ready(fry_message *message);
@@ -12,6 +13,10 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
 
 /* With any source: the first messages of the tag go to whoever waits for them. */
 void fry_receive_offer(fry_peer_connection *connection, ferry_tag tag);
+
+/* A message has come for a receive that was withdrawn: turns it away. */
+void fry_receive_meet_ghost(fry_peer_connection *connection, fry_record *record,
+                            fry_message *ghost);
 
 /* Stops receives: messages without a receive get none any more, and no receive has a place. */
 void fry_receives_stop(fry_peer *peer);

@@ -100,6 +100,7 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
     header->number = connection->send_number++;
     header->tag = message->tag;
     header->op = message->op;
+    header->is_apart = message->is_apart;
     header->size_bytes = size_bytes;
     header->slot = slot;
     header->ahead = ahead;
@@ -170,7 +171,10 @@ static void gather(fry_peer_connection *connection, fry_message *message, uint32
 static void launch_poison(fry_peer_connection *connection, fry_message *message,
                           const fry_fault *fault)
 {
-    fry_wire_header header = {.kind = FRY_WIRE_POISON, .tag = message->tag, .op = message->op};
+    fry_wire_header header = {.kind = FRY_WIRE_POISON,
+                              .tag = message->tag,
+                              .op = message->op,
+                              .is_apart = message->is_apart};
     fry_fault_for_other(connection->peer, fault, &header.fault);
     bool has_words = header.fault.message[0] != 0 || header.fault.domain != NULL;
     bool is_in_window = has_words && fits_window(connection, 0);
@@ -181,7 +185,8 @@ static void launch_poison(fry_peer_connection *connection, fry_message *message,
     header.slot = fry_connection_take_slot(connection);
     set_slot(connection, header.slot, NULL, is_in_window, 0);
     header.number = connection->send_number++;
-    header.ahead = fry_match_launch(&connection->peer->sends, message);
+    if (!message->is_apart)
+        header.ahead = fry_match_launch(&connection->peer->sends, message);
     fry_list_take(message); /* so that nobody else ends it */
     (void)fry_connection_send(connection, &header);
 }
@@ -201,7 +206,7 @@ static inline bool can_launch_poison(const fry_peer *peer)
 static bool can_gather(const fry_peer_connection *connection, const fry_message *message)
 {
     size_t size_bytes = message->size_bytes;
-    return fry_bundle_takes(connection, size_bytes) &&
+    return !message->is_apart && fry_bundle_takes(connection, size_bytes) &&
            (size_bytes == 0 || (message->memory != NULL && fits_window(connection, size_bytes)));
 }
 
@@ -234,7 +239,7 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
             return false;
         joins = gathers && can_gather(connection, message);
     }
-    uint32_t ahead = fry_match_launch(&peer->sends, message);
+    uint32_t ahead = message->is_apart ? 0 : fry_match_launch(&peer->sends, message);
     if (joins)
         gather(connection, message, ahead);
     else
@@ -245,7 +250,7 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
 {
     if (!TAILQ_EMPTY(&peer->waiting) || !can_launch(peer) || fry_unlikely(message->is_staged) ||
-        peer->send_count >= peer->options.unexpected_max)
+        fry_unlikely(message->is_apart) || peer->send_count >= peer->options.unexpected_max)
         return false;
     const fry_peer_connection *connection = peer->connection;
     return gathers ? can_gather(connection, message) &&
@@ -308,9 +313,16 @@ static void withdraw_unlaunched(fry_message *message, const fry_fault *fault)
         fry_message_make_quiet(message);
         return;
     }
-    fry_message *ghost = fry_message_leave_ghost(message, &peer->sends, fault);
+    fry_match *sends = message->is_apart ? NULL : &peer->sends;
+    fry_message *ghost = fry_message_leave_ghost(message, sends, fault);
     wait(ghost);
     fry_message_be_replaced(message, ghost);
+}
+
+void fry_send_poison(fry_message *ghost)
+{
+    wait(ghost);
+    fry_sends_start_waiting(ghost->peer);
 }
 
 void fry_sends_recall(fry_peer_connection *connection)

@@ -25,6 +25,9 @@ void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *tur
 void fry_send_start(fry_message *message, bool gathers);
 void fry_send_withdraw(fry_message *message, const fry_fault *fault);
 void fry_sends_start_waiting(fry_peer *peer);
+
+/* Launches a ghost that is apart, as soon as possible. */
+void fry_send_poison(fry_message *ghost);
 void fry_send_stop_waiting(fry_message *message);
 void fry_sends_recall(fry_peer_connection *connection);
 

@@ -39,6 +39,7 @@
 
 #include "net/peer/any.h"
 #include "net/peer/connection.h"
+#include "net/peer/find.h"
 #include "net/peer/lots.h"
 #include "net/peer/match.h"
 #include "net/peer/wire.h"
@@ -232,7 +233,8 @@ struct fry_peer_connection {
     fry_want *wants;                   /* FRY_CONNECTION_WANTED, oldest first */
     uint32_t want_count;
 
-    fry_joint *joint; /* NULL: messages join no lots */
+    fry_joint *joint;   /* NULL: messages join no lots */
+    fry_finds *windows; /* NULL: the other end knows none */
 
     fry_message
         ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
@@ -252,6 +254,10 @@ struct fry_peer {
     fry_peer_connection *connection;
     void *turn; /* of the current call: passed to events */
     fry_match sends, receives;
+    fry_match apart;               /* receives of windows: their tags are the peers' own */
+    uint64_t reaches;              /* number of tags that this end has given */
+    uint32_t epoch;                /* number of connections so far */
+    TAILQ_HEAD(, fry_found) finds; /* windows that are sought when there is a connection */
     TAILQ_HEAD(, fry_message) waiting;
     uint32_t send_count;    /* sends that entered and that the other end has not answered */
     uint32_t receive_count; /* receives that entered and have not ended */
@@ -418,6 +424,12 @@ static inline void fry_send_post_is_over(fry_message *message)
         if (peer->options.events->left != NULL)
             peer->options.events->left(peer->turn, message);
     }
+}
+
+/* The table of a receive, or of a message that has come. */
+static inline fry_match *fry_peer_receives(fry_peer *peer, bool is_apart)
+{
+    return fry_unlikely(is_apart) ? &peer->apart : &peer->receives;
 }
 
 /* ---- of a connection ---- */

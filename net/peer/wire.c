@@ -14,6 +14,8 @@
 #define VIEW_BYTES 12
 #define HIDE_BYTES 16
 #define GO_BYTES 16
+#define FOUND_BYTES 24
+#define REACH_BYTES 32
 #define PAIR_BYTES (16 + FRY_PAIR_TOKEN_BYTES)
 #define SHOW_BYTES (VIEW_BYTES + FRY_PLACE_BYTES)
 
@@ -88,6 +90,31 @@ static size_t pack_joint(uint8_t *to, const fry_wire_header *header)
     }
 }
 
+/* Those that tell of windows. */
+static size_t pack_window(uint8_t *to, const fry_wire_header *header)
+{
+    fry_wire_put32(to + 4, header->number);
+    switch (header->kind) {
+    case FRY_WIRE_FIND:
+        to[1] = (uint8_t)strnlen(header->name, sizeof(header->name) - 1);
+        memcpy(to + CONTROL_BYTES, header->name, to[1]);
+        return CONTROL_BYTES + to[1];
+    case FRY_WIRE_FOUND:
+        to[1] = header->rights;
+        fry_wire_put64(to + 8, header->size_bytes);
+        fry_wire_put64(to + 16, header->address);
+        return FOUND_BYTES;
+    case FRY_WIRE_GET:
+    case FRY_WIRE_PUT:
+        fry_wire_put64(to + 8, header->tag);
+        fry_wire_put64(to + 16, header->offset);
+        fry_wire_put64(to + 24, header->size_bytes);
+        return REACH_BYTES;
+    default: /* CLOSE, LEFT */
+        return CONTROL_BYTES;
+    }
+}
+
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
 {
     memset(to, 0, CONTROL_BYTES);
@@ -98,7 +125,7 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         return pack_fault(to, FRY_WIRE_MESSAGE_BYTES, &header->fault);
     case FRY_WIRE_HELD:
         fry_wire_pack_message(to, header);
-        to[1] = header->is_yes;
+        to[1] |= header->is_yes;
         return FRY_WIRE_MESSAGE_BYTES;
     case FRY_WIRE_RECALL:
         fry_wire_put32(to + 4, header->number);
@@ -156,7 +183,7 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
     case FRY_WIRE_HIDDEN:
         return CONTROL_BYTES;
     default:
-        return pack_joint(to, header);
+        return header->kind >= FRY_WIRE_FIND ? pack_window(to, header) : pack_joint(to, header);
     }
 }
 
@@ -223,10 +250,12 @@ static bool unpack_runs(const uint8_t *from, size_t bytes, fry_wire_header *head
 /* Unpacks headers that begin with FRY_WIRE_MESSAGE_BYTES. */
 static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    if (bytes < FRY_WIRE_MESSAGE_BYTES || from[1] > (from[0] == FRY_WIRE_HELD))
+    const uint8_t known = FRY_WIRE_APART | (from[0] == FRY_WIRE_HELD);
+    if (bytes < FRY_WIRE_MESSAGE_BYTES || (from[1] & ~known) != 0)
         return false;
     fry_wire_unpack_message(from, header);
-    header->is_yes = from[1] != 0;
+    header->is_apart = (from[1] & FRY_WIRE_APART) != 0;
+    header->is_yes = (from[1] & 1) != 0;
     if (header->kind == FRY_WIRE_POISON)
         return header->size_bytes == 0 &&
                unpack_fault(from, bytes, FRY_WIRE_MESSAGE_BYTES, &header->fault);
@@ -337,11 +366,46 @@ static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *hea
     return true;
 }
 
+static bool unpack_window(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    bool has_more = header->kind == FRY_WIRE_FIND || header->kind == FRY_WIRE_FOUND;
+    if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && !has_more))
+        return false;
+    header->number = fry_wire_get32(from + 4);
+    switch (header->kind) {
+    case FRY_WIRE_FIND:
+        if (from[1] == 0 || from[1] >= sizeof(header->name) ||
+            bytes != (size_t)CONTROL_BYTES + from[1] ||
+            memchr(from + CONTROL_BYTES, 0, from[1]) != NULL)
+            return false;
+        take_text(header->name, from + CONTROL_BYTES, from[1]);
+        return true;
+    case FRY_WIRE_FOUND:
+        if (bytes != FOUND_BYTES)
+            return false;
+        header->rights = from[1];
+        header->size_bytes = fry_wire_get64(from + 8);
+        header->address = fry_wire_get64(from + 16);
+        return header->size_bytes > 0;
+    case FRY_WIRE_GET:
+    case FRY_WIRE_PUT:
+        if (bytes != REACH_BYTES)
+            return false;
+        header->tag = fry_wire_get64(from + 8);
+        header->offset = fry_wire_get64(from + 16);
+        header->size_bytes = fry_wire_get64(from + 24);
+        return header->size_bytes > 0;
+    default: /* CLOSE, LEFT */
+        return bytes == CONTROL_BYTES;
+    }
+}
+
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
         return false;
     header->kind = from[0];
+    header->is_apart = false;
     if ((header->kind >= FRY_WIRE_EAGER && header->kind <= FRY_WIRE_POISON) ||
         header->kind == FRY_WIRE_HELD)
         return unpack_message(from, bytes, header);
@@ -349,8 +413,10 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         return unpack_bundle(from, bytes, header);
     if (header->kind >= FRY_WIRE_VIEW && header->kind <= FRY_WIRE_HOLDS)
         return unpack_view(from, bytes, header);
-    if (header->kind >= FRY_WIRE_OFFER && header->kind < FRY_WIRE_KINDS)
+    if (header->kind >= FRY_WIRE_OFFER && header->kind <= FRY_WIRE_WHOLE)
         return unpack_joint(from, bytes, header);
+    if (header->kind >= FRY_WIRE_FIND && header->kind < FRY_WIRE_KINDS)
+        return unpack_window(from, bytes, header);
     if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
         return false;
     switch (header->kind) {

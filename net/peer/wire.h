@@ -51,6 +51,19 @@
  *   8  runs           which, 64 bit                  generation, 64 bit generation, 64 bit
  *  16                                                PAIR: token
  *
+ * FIND, FOUND, CLOSE and LEFT name what a member seeks or has found by a number that it chose;
+ * CLOSE and LEFT have no more than that. GET and PUT name what it has found: net/peer/find.c,
+ * reach.c. Messages of these have a tag of their own, and 2 is added to their second byte.
+ *
+ *      FIND                    FOUND                        GET, PUT
+ *   0  kind                    kind                         kind
+ *   1  bytes of the name       rights                       0
+ *   2  0, 16 bit               0, 16 bit                    0, 16 bit
+ *   4  number                  number                       number
+ *   8  name                    size, 64 bit                 tag, 64 bit
+ *  16                          address, 64 bit; 0: none     offset, 64 bit
+ *  24                                                       size, 64 bit
+ *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
  * table of the series, and what their messages hold follows, one after the other. A series is of
@@ -85,6 +98,7 @@
 #include <string.h>
 
 #define FRY_WIRE_MESSAGE_BYTES 44
+#define FRY_WIRE_APART 2        /* in the second byte: of a window */
 #define FRY_WIRE_SHORT_BYTES 13 /* plus the tag's */
 #define FRY_WIRE_SHORT_SLOTS_MAX 65536
 #define FRY_WIRE_SHORT_OP_AWAY (UINT64_C(1) << 30)
@@ -138,6 +152,13 @@ typedef enum fry_wire_kind {
     FRY_WIRE_ALONE,    /* there will be no pair */
     FRY_WIRE_FLOWN,    /* a lot is over on this end's GPU: is the other end's pair in order? */
     FRY_WIRE_WHOLE,    /* it is */
+    /* Only where both ends know them: fry_connection_session.has_windows. */
+    FRY_WIRE_FIND,  /* asks for a window of that name, now or when it is opened */
+    FRY_WIRE_FOUND, /* it is open */
+    FRY_WIRE_CLOSE, /* it is to be closed: do not use it any more, and say LEFT */
+    FRY_WIRE_LEFT,  /* this end does not seek it any more, or does not use it any more */
+    FRY_WIRE_GET,   /* asks for a message with bytes out of a window */
+    FRY_WIRE_PUT,   /* a message follows, whose bytes are for a window */
     FRY_WIRE_KINDS,
 } fry_wire_kind;
 
@@ -173,13 +194,18 @@ typedef struct fry_wire_header {
     uint64_t op;
     uint64_t size_bytes;
     fry_wire_run acked; /* with messages */
-    uint64_t offset;    /* WANT, PIECE: of the piece. GO: which ones, the first in bit 0 */
+    uint64_t offset;    /* WANT, PIECE: of the piece. GO: which ones, the first in bit 0. GET, PUT:
+                           in the window */
+    uint64_t address;   /* FOUND: of the memory in the other process; 0: it can't be read there */
+    bool is_apart;      /* of messages: of a window */
+    uint8_t rights;     /* FOUND: ferry_window_rights */
     bool is_yes;        /* SHOW: there is a place. VIEWED: all bytes were read. HELD: it can join
                            a lot */
     union {
         fry_place place;                           /* SHOW */
         uint8_t token[FRY_PAIR_TOKEN_BYTES];       /* PAIR */
         fry_wire_joint joint[FRY_WIRE_JOINTS_MAX]; /* LOT */
+        char name[FRY_WINDOW_NAME_BYTES];          /* FIND: with its end */
     };
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
@@ -231,7 +257,7 @@ static inline uint64_t fry_wire_get64(const uint8_t *from)
 static inline void fry_wire_pack_message(uint8_t *to, const fry_wire_header *header)
 {
     to[0] = header->kind;
-    to[1] = 0;
+    to[1] = header->is_apart ? FRY_WIRE_APART : 0;
     fry_wire_put16(to + 2, (uint16_t)header->acked.count);
     fry_wire_put32(to + 4, header->number);
     fry_wire_put64(to + 8, header->tag);
@@ -258,7 +284,7 @@ static inline void fry_wire_unpack_message(const uint8_t *from, fry_wire_header 
 /* Whether a header can be SHORT, on a connection with at most FRY_WIRE_SHORT_SLOTS_MAX slots. */
 static inline bool fry_wire_can_be_short(const fry_wire_header *header, uint64_t op_before)
 {
-    return header->kind == FRY_WIRE_EAGER && header->ahead == 0 &&
+    return header->kind == FRY_WIRE_EAGER && header->ahead == 0 && !header->is_apart &&
            header->acked.count <= UINT8_MAX &&
            header->op - op_before + FRY_WIRE_SHORT_OP_AWAY < 2 * FRY_WIRE_SHORT_OP_AWAY;
 }

@@ -278,6 +278,12 @@ static void channel_pull(fry_channel *public_, fry_pull *pull)
         end_pull(channel, pull, UCS_PTR_STATUS(request));
 }
 
+static bool channel_read(fry_channel *public_, fry_pull *pull)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    return public_->path != FRY_PATH_NET && fry_ucx_offers_read(channel, pull);
+}
+
 static void channel_drop(fry_channel *public_, void *token)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
@@ -377,6 +383,7 @@ static void channel_destroy(fry_channel *public_)
 const fry_channel_ops fry_ucx_channel_ops = {
     .post = channel_post,
     .pull = channel_pull,
+    .read = channel_read,
     .drop = channel_drop,
     .progress = channel_progress,
     .arm = channel_arm,

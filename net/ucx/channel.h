@@ -69,6 +69,7 @@ typedef struct fry_ucx_parcel {
     uint32_t uses;   /* tells an answer to an earlier use from one to this use */
     uint8_t state;   /* fry_ucx_parcel_state */
     bool is_leaving; /* UCX reads `header` */
+    bool is_offered; /* READ: the other end waits for TAKEN */
     fry_post *post;  /* of this end */
     fry_pull *pull;  /* of the other end's offer: the pull that wants it */
     uint64_t id, address, size_bytes;

@@ -20,6 +20,9 @@
  * nobody's memory is read, and the copying ends with either end's worker. The answer names the
  * offer.
  *
+ * Reads (fry_channel_ops.read) are the same without an offer: nothing is said before or after.
+ * Their memory is quiet at the other end by what the peers say to each other, or by the mark.
+ *
  * An offer's number is its parcel's index and how often the parcel was used. So a word that comes
  * late, or that the other end makes up, ends no other offer. Memory: one parcel for each offer, at
  * either end.
@@ -291,7 +294,12 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
     if (result == FRY_UCX_MARK_UNKNOWN) {
         if (errno == EPERM)
             channel->reads_other = false;
-        ask(channel, parcel);
+        if (parcel->is_offered) {
+            ask(channel, parcel);
+            return;
+        }
+        fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_FREE);
+        pull->done(pull, FERRY_E_UNSUPPORTED, NULL);
         return;
     }
     if (result == FRY_UCX_MARK_IS_GONE) {
@@ -299,7 +307,8 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
         fry_ucx_channel_fail(channel, UCS_ERR_CANCELED, "data that its sender had given up");
         return;
     }
-    say(channel, FRY_UCX_TAKEN, parcel->id);
+    if (parcel->is_offered)
+        say(channel, FRY_UCX_TAKEN, parcel->id);
     fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_FREE);
     pull->done(pull, FERRY_OK, NULL);
 }
@@ -329,18 +338,39 @@ static size_t read_on(fry_ucx_channel *channel)
     return count;
 }
 
-void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull)
+static void read_from_now(fry_ucx_channel *channel, fry_ucx_parcel *parcel, fry_pull *pull)
 {
-    fry_ucx_parcel *parcel = pull->token;
     parcel->pull = pull;
     parcel->offset_bytes = 0;
-    if (!channel->reads_other) {
-        ask(channel, parcel);
-        return;
-    }
     fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_READ);
     append(&channel->to_read, &channel->last_to_read, parcel);
     (void)read_on(channel);
+}
+
+void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull)
+{
+    fry_ucx_parcel *parcel = pull->token;
+    parcel->is_offered = true;
+    if (channel->reads_other) {
+        read_from_now(channel, parcel, pull);
+        return;
+    }
+    parcel->pull = pull;
+    ask(channel, parcel);
+}
+
+bool fry_ucx_offers_read(fry_ucx_channel *channel, fry_pull *pull)
+{
+    if (!channel->reads_other || channel->state != FRY_UCX_CHANNEL_CONNECTED)
+        return false;
+    fry_ucx_parcel *parcel = fry_ucx_parcel_take(channel, FRY_UCX_PARCEL_READ);
+    if (parcel == NULL)
+        return false;
+    parcel->is_offered = false;
+    parcel->address = pull->address;
+    parcel->size_bytes = pull->size_bytes;
+    read_from_now(channel, parcel, pull);
+    return true;
 }
 
 size_t fry_ucx_offers_progress(fry_ucx_channel *channel)

@@ -14,6 +14,8 @@ void fry_ucx_offers_connect(fry_ucx_channel *channel, const fry_ucx_mark_place *
 /* Like those of fry_channel_ops, for offered memory. */
 fry_post_result fry_ucx_offers_post(fry_ucx_channel *channel, fry_post *post);
 void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull);
+/* Reads without an offer: fry_channel_ops.read. */
+bool fry_ucx_offers_read(fry_ucx_channel *channel, fry_pull *pull);
 void fry_ucx_offers_drop(fry_ucx_channel *channel, void *token);
 
 /* Continues reading. Returns how much there was to do. */
