@@ -10,6 +10,7 @@
 #include "engine/messages/errand.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
+#include "engine/messages/membership.h"
 #include "net/connect/hello.h"
 #include "net/group/text.h"
 

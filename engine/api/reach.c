@@ -10,6 +10,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/membership.h"
 #include "engine/messages/message.h"
 #include "engine/messages/transfer.h"
 #include "engine/messages/window.h"

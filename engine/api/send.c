@@ -15,6 +15,7 @@
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/membership.h"
 #include "engine/messages/message.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"

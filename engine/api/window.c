@@ -11,6 +11,7 @@
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/membership.h"
 #include "engine/messages/route.h"
 #include "net/group/text.h"
 

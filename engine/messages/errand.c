@@ -7,6 +7,7 @@
  * errand. So errands with a promise end in that one place.
  */
 #include "engine/messages/errand.h"
+#include "engine/messages/membership.h"
 
 #include "engine/engine.h"
 #include "engine/graph/node.h"

@@ -39,6 +39,7 @@
 #include "engine/messages/alone.h"
 #include "engine/messages/errand.h"
 #include "engine/messages/members.h"
+#include "engine/messages/membership.h"
 #include "engine/messages/message.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
@@ -83,96 +84,6 @@ static void leaving_is_late(fry_timer *timer)
     group->is_late = true;
     group->members->has_steps = true;
     fry_store_relaxed(&group->members->has_looks, 1);
-}
-
-/* ---- making ---- */
-
-static const char *keep(char **at, const char *text)
-{
-    if (text == NULL)
-        return NULL;
-    size_t size_bytes = strlen(text) + 1;
-    char *kept = memcpy(*at, text, size_bytes);
-    *at += size_bytes;
-    return kept;
-}
-
-static size_t text_bytes(const char *text)
-{
-    return text != NULL ? strlen(text) + 1 : 0;
-}
-
-ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options)
-{
-    ferry_engine *engine = members->engine;
-    ferry_group *group = fry_alloc(&engine->memory, sizeof *group, _Alignof(ferry_group));
-    if (group == NULL)
-        return NULL;
-    const ferry_group_options *o = options;
-    group->text_bytes =
-        text_bytes(o->store) + text_bytes(o->job) + text_bytes(o->place) + text_bytes(o->network) +
-        text_bytes(o->store_user) + text_bytes(o->store_password) + text_bytes(o->store_ca_path) +
-        text_bytes(o->store_certificate_path) + text_bytes(o->store_key_path) + o->secret_bytes;
-    group->text = fry_alloc_raw(&engine->memory, group->text_bytes, 1);
-    if (group->text == NULL) {
-        fry_free(&engine->memory, group, sizeof *group);
-        return NULL;
-    }
-    group->engine = engine;
-    group->members = members;
-    group->references = 1;
-    TAILQ_INIT(&group->windows);
-    group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
-    group->rank = FRY_RANK_ANY;
-    group->pause.waits_for = -1;
-    group->stop_step = UINT64_MAX;
-    group->options = *o;
-    char *at = group->text;
-    group->options.store = keep(&at, o->store);
-    group->options.job = keep(&at, o->job);
-    group->options.place = keep(&at, o->place);
-    group->options.network = keep(&at, o->network);
-    group->options.store_user = keep(&at, o->store_user);
-    group->options.store_password = keep(&at, o->store_password);
-    group->options.store_ca_path = keep(&at, o->store_ca_path);
-    group->options.store_certificate_path = keep(&at, o->store_certificate_path);
-    group->options.store_key_path = keep(&at, o->store_key_path);
-    if (o->secret != NULL)
-        group->options.secret = memcpy(at, o->secret, o->secret_bytes);
-    (void)pthread_mutex_init(&group->lock, NULL);
-    fry_engine_retain(engine);
-    return group;
-}
-
-static void free_tables(ferry_group *group)
-{
-    const fry_memory *memory = &group->engine->memory;
-    if (group->routes != NULL) {
-        for (uint32_t i = 0; i < group->size; i++)
-            fry_peer_close(group->routes[i].peer);
-        fry_free(memory, group->routes, group->size * sizeof *group->routes);
-    }
-    fry_any_close(group->any);
-    if (group->news != NULL)
-        fry_free(memory, group->news, group->size * sizeof *group->news);
-}
-
-void fry_membership_free(ferry_group *group)
-{
-    fry_membership_unretain(group);
-}
-
-void fry_membership_unretain(ferry_group *group)
-{
-    if (fry_fetch_sub(&group->references, 1) != 1)
-        return;
-    ferry_engine *engine = group->engine;
-    free_tables(group);
-    (void)pthread_mutex_destroy(&group->lock);
-    explicit_bzero(group->text, group->text_bytes); /* has the secret and a password */
-    fry_free(&engine->memory, group->text, group->text_bytes);
-    fry_free(&engine->memory, group, sizeof *group);
-    fry_engine_unretain(engine, 1);
 }
 
 /* ---- members ---- */
@@ -335,7 +246,7 @@ static bool make_tables(ferry_group *group)
     if (any_max != 0)
         group->any = fry_any_open(memory, group->members->message_events, any_max);
     if (group->routes == NULL || group->news == NULL || (any_max != 0 && group->any == NULL)) {
-        free_tables(group);
+        fry_membership_free_tables(group);
         group->routes = NULL;
         group->news = NULL;
         group->any = NULL;
@@ -444,6 +355,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
 
 void fry_membership_begin(fry_members *members, ferry_group *group, bool is_over)
 {
+    group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
     group->next = members->groups;
     members->groups = group;
     members->has_steps = true;
@@ -736,37 +648,5 @@ void fry_memberships_look(fry_turn *turn, fry_members *members)
             group->is_quiet = true;
             members->has_steps = true;
         }
-    }
-}
-
-/* ---- whether it takes operations; any thread ---- */
-
-ferry_status fry_membership_takes(const ferry_group *group)
-{
-    switch ((fry_membership_life)fry_load_acquire(&group->life)) {
-    case FRY_GROUP_HERE:
-        return FERRY_OK;
-    case FRY_GROUP_FENCED:
-        return FERRY_E_FENCED;
-    case FRY_GROUP_JOINING:
-        return FERRY_E_INVALID;
-    case FRY_GROUP_LEAVING:
-    case FRY_GROUP_OVER:
-        break;
-    }
-    return FERRY_E_DEAD;
-}
-
-fry_refusal fry_membership_refusal(const ferry_group *group)
-{
-    switch (fry_membership_takes(group)) {
-    case FERRY_OK:
-        return FRY_TAKEN;
-    case FERRY_E_FENCED:
-        return FRY_REFUSED_GROUP_FENCED;
-    case FERRY_E_INVALID:
-        return FRY_REFUSED_GROUP_NOT_JOINED;
-    default:
-        return FRY_REFUSED_GROUP_DEAD;
     }
 }

@@ -91,18 +91,6 @@ struct ferry_group {
     TAILQ_HEAD(, ferry_window) windows; /* sought, found or own, until they are over */
 };
 
-/* Makes a group that has not joined; NULL: no memory. Any thread, like fry_membership_free. */
-ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options);
-void fry_membership_free(ferry_group *group);
-
-/* A window keeps its group's memory, whatever becomes of the group. Any thread. */
-static inline void fry_membership_retain(ferry_group *group)
-{
-    (void)fry_fetch_add(&group->references, 1);
-}
-
-void fry_membership_unretain(ferry_group *group);
-
 /* Begins to join; is_over: the future was already cancelled. The role, without the baton. */
 void fry_membership_begin(fry_members *members, ferry_group *group, bool is_over);
 
@@ -133,12 +121,6 @@ void fry_membership_refresh(ferry_group *group);
 
 /* Called when the join's future has resolved. */
 void fry_membership_join_is_over(ferry_group *group);
-
-/* Whether the group takes operations: FERRY_OK, or the status they fail with. Any thread. */
-ferry_status fry_membership_takes(const ferry_group *group);
-
-/* The same as a refusal. */
-fry_refusal fry_membership_refusal(const ferry_group *group);
 
 /* Takes the groups' next steps. Returns how much was done. The role, without the baton. */
 size_t fry_memberships_step(fry_members *members);

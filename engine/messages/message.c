@@ -16,6 +16,7 @@
  * loop, with the fault in the slot (members->faulted).
  */
 #include "engine/messages/message.h"
+#include "engine/messages/membership.h"
 
 #include "engine/engine.h"
 #include "engine/graph/due.h"
@@ -29,13 +30,13 @@
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
 #include "engine/messages/ahead.h"
+#include "engine/messages/grant.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/hidden.h"
 #include "engine/messages/launch.h"
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
 #include "engine/messages/pairing.h"
-#include "engine/messages/reach.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
 #include "engine/messages/transfer.h"

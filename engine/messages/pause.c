@@ -27,6 +27,7 @@
  * read `is_on`.
  */
 #include "engine/messages/pause.h"
+#include "engine/messages/membership.h"
 
 #include "engine/engine.h"
 #include "engine/messages/launch.h"

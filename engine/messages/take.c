@@ -12,6 +12,7 @@
  * they are one.
  */
 #include "engine/messages/take.h"
+#include "engine/messages/membership.h"
 
 #include "engine/engine.h"
 #include "engine/graph/graph.h"

@@ -22,6 +22,7 @@
  * was left and released.
  */
 #include "engine/messages/window.h"
+#include "engine/messages/membership.h"
 
 #include "engine/engine.h"
 #include "engine/graph/emit.h"

@@ -6,6 +6,7 @@
 #include "net/connect/link_connection.h"
 
 #include "net/connect/link_state.h"
+#include "net/peer/arrive.h"
 #include "net/peer/connection.h"
 #include "net/peer/peer.h"
 #include "net/peer/state.h"

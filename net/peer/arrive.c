@@ -64,7 +64,7 @@ static void message_arrived(fry_peer_connection *connection, const fry_wire_head
         return;
     }
     connection->owed++;
-    fry_launch_arrived(connection, header, arrival);
+    fry_receive_launch(connection, header, arrival);
 }
 
 /* Whether a bundle's table is valid, names no more messages than agreed, and its data is there. */
@@ -110,7 +110,7 @@ static void series_arrived(fry_peer_connection *connection, fry_wire_header *hea
         arrival.data = series->size_bytes > 0 ? data : NULL;
         data += series->size_bytes;
         connection->owed++;
-        fry_launch_arrived(connection, header, &arrival);
+        fry_receive_launch(connection, header, &arrival);
         header->number++;
     }
 }
@@ -148,10 +148,10 @@ static void control_arrived(fry_peer_connection *connection, const fry_wire_head
     case FRY_WIRE_RECALL:
         is_good = header->slot < connection->slot_count;
         if (is_good)
-            fry_launch_arrived(connection, header, arrival);
+            fry_receive_launch(connection, header, arrival);
         break;
     case FRY_WIRE_BYE:
-        fry_launch_arrived(connection, header, arrival);
+        fry_receive_launch(connection, header, arrival);
         break;
     case FRY_WIRE_FAREWELL:
         is_good = connection->is_bye_said && !connection->has_farewell;
@@ -260,7 +260,7 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     return is_right;
 }
 
-void fry_connection_arrived(void *arg, const fry_arrival *arrival)
+static void arrived(void *arg, const fry_arrival *arrival)
 {
     fry_peer_connection *connection = arg;
     size_t size = arrival->header_bytes;
@@ -286,3 +286,13 @@ void fry_connection_arrived(void *arg, const fry_arrival *arrival)
     if (fry_unlikely(connection->has_bye && fry_connection_is_live(connection)))
         fry_connection_hear_bye(connection);
 }
+
+static void channel_failed(void *arg, const fry_fault *fault)
+{
+    fry_connection_fail(arg, FERRY_E_PEER, fault, "the connection is lost");
+}
+
+const fry_channel_events fry_peer_channel_events = {
+    .arrived = arrived,
+    .failed = channel_failed,
+};

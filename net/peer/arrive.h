@@ -5,7 +5,10 @@
 
 #include "net/transport.h"
 
-/* fry_channel_events.arrived, of a connection. */
-void fry_connection_arrived(void *arg, const fry_arrival *arrival);
+/*
+ * The events with which a channel of a connection is opened (fry_ucx_channel_open); their argument:
+ * fry_peer_channel_arg.
+ */
+extern const fry_channel_events fry_peer_channel_events;
 
 #endif

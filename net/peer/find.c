@@ -29,7 +29,6 @@
 #include "net/peer/find.h"
 
 #include "net/peer/connection.h"
-#include "net/peer/reach.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 
@@ -420,8 +419,7 @@ bool fry_finds_heard(fry_peer_connection *connection, const fry_wire_header *hea
 
 bool fry_finds_are_due(const fry_peer_connection *connection)
 {
-    const fry_finds *windows = connection->windows;
-    return windows != NULL && (windows->due > 0 || !TAILQ_EMPTY(&windows->untold));
+    return connection->windows->due > 0 || !TAILQ_EMPTY(&connection->windows->untold);
 }
 
 static bool goes_on(const fry_peer_connection *connection)
@@ -442,6 +440,4 @@ void fry_finds_go_on(fry_peer_connection *connection)
         if (windows->grants[i].is_close_due && goes_on(connection))
             say_close(connection, &windows->grants[i]);
     }
-    if (goes_on(connection))
-        fry_reach_go_on(connection);
 }

@@ -87,7 +87,7 @@ typedef struct fry_grant_slot {
 typedef struct fry_finds {
     uint32_t due;                     /* number of words that wait for a control */
     uint32_t find_count, grant_count; /* slots that were ever used */
-    TAILQ_HEAD(, fry_message) untold; /* reach.c: they wait for a control */
+    TAILQ_HEAD(, fry_message) untold; /* send.c: they wait for a control */
     fry_find_slot finds[FRY_WINDOWS_MOST];
     fry_grant_slot grants[FRY_WINDOWS_MOST];
 } fry_finds;
@@ -103,7 +103,10 @@ bool fry_finds_heard(fry_peer_connection *connection, const fry_wire_header *hea
 /* The window that the other end has found by that number; NULL: it has left it. */
 void *fry_finds_granted(const fry_peer_connection *connection, uint32_t number);
 
-/* Whether something waits for a control; and says it, as far as possible. */
+/*
+ * Whether something waits for a control, here or in send.c; and says what is here, as far as
+ * possible. There are windows.
+ */
 bool fry_finds_are_due(const fry_peer_connection *connection);
 void fry_finds_go_on(fry_peer_connection *connection);
 

@@ -3,7 +3,6 @@
 
 #include "base/lf.h"
 #include "net/peer/any.h"
-#include "net/peer/arrive.h"
 #include "net/peer/ask.h"
 #include "net/peer/bundle.h"
 #include "net/peer/connection.h"
@@ -12,7 +11,6 @@
 #include "net/peer/hide.h"
 #include "net/peer/joint.h"
 #include "net/peer/match.h"
-#include "net/peer/reach.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
 #include "net/peer/serve.h"
@@ -176,8 +174,8 @@ static void withdraw(fry_message *message, const fry_fault *fault)
         fry_peer_connection *connection = message->private_;
         fry_list_take(message);
         fry_list_add(&connection->ended, message);
-    } else if (fry_unlikely(message->is_apart) && fry_reach_withdraw(message)) {
-        return;
+    } else if (fry_unlikely(message->is_apart && message->is_untold)) {
+        fry_send_withdraw_untold(message);
     } else if (message->is_send) {
         fry_send_withdraw(message, fault);
     } else {
@@ -250,16 +248,6 @@ void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const f
 }
 
 /* ---- the connection ---- */
-
-static void channel_failed(void *arg, const fry_fault *fault)
-{
-    fry_connection_fail(arg, FERRY_E_PEER, fault, "the connection is lost");
-}
-
-const fry_channel_events fry_peer_channel_events = {
-    .arrived = fry_connection_arrived,
-    .failed = channel_failed,
-};
 
 void *fry_peer_channel_arg(fry_peer_connection *connection)
 {
@@ -465,8 +453,10 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         ask_again(connection);
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
-    if (fry_unlikely(fry_finds_are_due(connection)))
+    if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection)) {
         fry_finds_go_on(connection);
+        fry_sends_ask(connection);
+    }
     if (fry_unlikely(connection->joint != NULL) && fry_joint_is_due(connection))
         fry_joint_go_on(connection);
     if (fry_unlikely(connection->want_count > 0 || connection->unsaid > 0))

@@ -290,11 +290,7 @@ fry_peer *fry_peer_open(const fry_peer_options *options);
 void fry_peer_close(fry_peer *peer);
 void *fry_peer_arg(const fry_peer *peer);
 
-/*
- * The events with which a channel of a connection is opened (fry_ucx_channel_open), and their
- * argument.
- */
-extern const fry_channel_events fry_peer_channel_events;
+/* The argument of the events with which a channel of a connection is opened: arrive.h. */
 void *fry_peer_channel_arg(fry_peer_connection *connection);
 
 /* Attaches a connected channel; ready messages are launched. */

@@ -36,76 +36,6 @@
 
 #define OPEN_FACTOR 4 /* how many times slot_count the owner may see, with answers not heard */
 
-/* ---- telling the other end ---- */
-
-static void leave_untold(fry_message *message)
-{
-    const fry_peer_connection *connection = message->private_;
-    message->is_untold = false;
-    TAILQ_REMOVE(&connection->windows->untold, message, waiting);
-}
-
-/* Which of two ends has given a tag: the lower rank's are even. */
-static ferry_tag next_tag(fry_peer *peer)
-{
-    return peer->reaches++ << 1 | (peer->options.own_rank > peer->options.rank);
-}
-
-static void fail_without_memory(fry_message *message)
-{
-    const fry_fault fault = {.status = FERRY_E_NO_MEMORY, .rank = -1};
-    fry_receive_begin_end(message);
-    fry_message_finish(message, FERRY_E_NO_MEMORY, &fault);
-}
-
-/* There is a control. The message enters before, so that what comes finds it. */
-static void tell(fry_peer_connection *connection, fry_message *message)
-{
-    const fry_wire_header header = {.kind = message->is_send ? FRY_WIRE_PUT : FRY_WIRE_GET,
-                                    .number = message->reach_number,
-                                    .tag = next_tag(connection->peer),
-                                    .offset = message->reach_offset,
-                                    .size_bytes = message->size_bytes};
-    fry_record *record = NULL;
-    message->tag = header.tag;
-    message->private_ = NULL;
-    if (!message->is_send && !fry_match_enter_receive(&connection->peer->apart, message, &record)) {
-        fail_without_memory(message);
-        return;
-    }
-    if (record != NULL) { /* nobody has asked for it, but here it is */
-        fry_receive_take(message, record);
-        fry_receive_ready(message);
-        return;
-    }
-    bool is_send = message->is_send;
-    (void)fry_connection_send(connection, &header);
-    if (is_send && connection->peer->connection == connection)
-        fry_send_start(message, false);
-}
-
-static void ask(fry_peer_connection *connection, fry_message *message)
-{
-    fry_finds *windows = connection->windows;
-    if (TAILQ_EMPTY(&windows->untold) && connection->controls_free != NULL) {
-        tell(connection, message);
-        return;
-    }
-    message->is_untold = true;
-    message->private_ = connection;
-    TAILQ_INSERT_TAIL(&windows->untold, message, waiting);
-}
-
-void fry_reach_go_on(fry_peer_connection *connection)
-{
-    fry_message *message;
-    while (connection->controls_free != NULL && fry_connection_is_live(connection) &&
-           (message = TAILQ_FIRST(&connection->windows->untold)) != NULL) {
-        leave_untold(message);
-        tell(connection, message);
-    }
-}
-
 /* ---- reads ---- */
 
 static void read_is_done(fry_pull *pull, ferry_status status, const fry_fault *fault)
@@ -121,7 +51,7 @@ static void read_is_done(fry_pull *pull, ferry_status status, const fry_fault *f
         fry_message_finish(message, FERRY_OK, NULL);
     } else if (status == FERRY_E_UNSUPPORTED && fry_connection_is_live(connection)) {
         message->state = FRY_MESSAGE_READY;
-        ask(connection, message);
+        fry_send_ask(message);
     } else {
         message->flags |= FRY_MESSAGE_LOST;
         message->state = FRY_MESSAGE_READY;
@@ -172,23 +102,7 @@ bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offse
     message->reach_offset = offset;
     message->state = FRY_MESSAGE_READY;
     if (!read_there(connection, message, found->address))
-        ask(connection, message);
-    return true;
-}
-
-bool fry_reach_withdraw(fry_message *message)
-{
-    fry_peer *peer = message->peer;
-    if (message->is_read) {
-        fry_receive_begin_end(message); /* quiet when the read is done */
-        return true;
-    }
-    if (!message->is_untold)
-        return false;
-    leave_untold(message);
-    message->state = FRY_MESSAGE_ENDED;
-    --*(message->is_send ? &peer->send_count : &peer->receive_count);
-    fry_message_make_quiet(message);
+        fry_send_ask(message);
     return true;
 }
 

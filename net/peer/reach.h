@@ -35,13 +35,7 @@ void fry_peer_refuse_reach(fry_peer *peer, const fry_reach *reach, const fry_fau
 
 /* ---- for the files of a peer ---- */
 
-/* Withdraws a message of this file. False: it is like others by now. */
-bool fry_reach_withdraw(fry_message *message);
-
 /* Handles GET and PUT. False: the other end broke the rules. */
 bool fry_reach_heard(fry_peer_connection *connection, const fry_wire_header *header);
-
-/* Tells what waits for a control, as far as possible. */
-void fry_reach_go_on(fry_peer_connection *connection);
 
 #endif

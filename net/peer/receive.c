@@ -203,7 +203,9 @@ void fry_receive_ready(fry_message *message)
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
 {
     fry_peer *peer = message->peer;
-    if (message->flags & FRY_MESSAGE_TAKEN) {
+    if (fry_unlikely(message->is_apart && message->is_read)) {
+        fry_receive_begin_end(message); /* reach.c: quiet when the read is done */
+    } else if (message->flags & FRY_MESSAGE_TAKEN) {
         fry_receive_begin_end(message);
         reject(peer->connection, message->private_, message->op, fault);
         fry_message_make_quiet(message);
@@ -496,7 +498,7 @@ static void process_stashed(fry_peer_connection *connection)
     }
 }
 
-void fry_launch_arrived(fry_peer_connection *connection, const fry_wire_header *header,
+void fry_receive_launch(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
     uint32_t early = header->number - connection->receive_number;

@@ -25,7 +25,7 @@ void fry_receives_stop(fry_peer *peer);
 void fry_connection_hear_bye(fry_peer_connection *connection);
 
 /* Handles a launch, in its turn: a message, a recall, or BYE. Its header is valid by itself. */
-void fry_launch_arrived(fry_peer_connection *connection, const fry_wire_header *header,
+void fry_receive_launch(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival);
 
 #endif

@@ -16,6 +16,9 @@
  * not been withdrawn: its memory is quiet as soon as the channel has it. (The sender's future says
  * that it was cancelled, the receiver's that the bytes are there. Both are true.) A send whose
  * bytes go in pieces is recalled too, and no piece is served any more: net/peer/serve.c.
+ *
+ * A get or a put of a window (reach.c) for which the other end has to do something begins here,
+ * too: it waits, untold, until there is a control to ask by. Nobody knows of it before that.
  */
 #include "net/peer/send.h"
 
@@ -26,6 +29,7 @@
 #include "net/peer/lots.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
+#include "net/peer/receive.h"
 #include "net/peer/serve.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
@@ -299,6 +303,86 @@ void fry_sends_start_waiting(fry_peer *peer)
     }
     if (peer->connection != NULL)
         fry_bundle_flush(peer->connection);
+}
+
+/* ---- gets and puts that the other end is to be asked for: reach.c ---- */
+
+static void leave_untold(fry_message *message)
+{
+    const fry_peer_connection *connection = message->private_;
+    message->is_untold = false;
+    TAILQ_REMOVE(&connection->windows->untold, message, waiting);
+}
+
+/* Which of two ends has given a tag: the lower rank's are even. */
+static ferry_tag next_tag(fry_peer *peer)
+{
+    return peer->reaches++ << 1 | (peer->options.own_rank > peer->options.rank);
+}
+
+static void fail_without_memory(fry_message *message)
+{
+    const fry_fault fault = {.status = FERRY_E_NO_MEMORY, .rank = -1};
+    fry_receive_begin_end(message);
+    fry_message_finish(message, FERRY_E_NO_MEMORY, &fault);
+}
+
+/* There is a control. The message enters before, so that what comes finds it. */
+static void tell(fry_peer_connection *connection, fry_message *message)
+{
+    const fry_wire_header header = {.kind = message->is_send ? FRY_WIRE_PUT : FRY_WIRE_GET,
+                                    .number = message->reach_number,
+                                    .tag = next_tag(connection->peer),
+                                    .offset = message->reach_offset,
+                                    .size_bytes = message->size_bytes};
+    fry_record *record = NULL;
+    message->tag = header.tag;
+    message->private_ = NULL;
+    if (!message->is_send && !fry_match_enter_receive(&connection->peer->apart, message, &record)) {
+        fail_without_memory(message);
+        return;
+    }
+    if (record != NULL) { /* nobody has asked for it, but here it is */
+        fry_receive_take(message, record);
+        fry_receive_ready(message);
+        return;
+    }
+    bool is_send = message->is_send;
+    (void)fry_connection_send(connection, &header);
+    if (is_send && connection->peer->connection == connection)
+        fry_send_start(message, false);
+}
+
+void fry_send_ask(fry_message *message)
+{
+    fry_peer_connection *connection = message->peer->connection;
+    fry_finds *windows = connection->windows;
+    if (TAILQ_EMPTY(&windows->untold) && connection->controls_free != NULL) {
+        tell(connection, message);
+        return;
+    }
+    message->is_untold = true;
+    message->private_ = connection;
+    TAILQ_INSERT_TAIL(&windows->untold, message, waiting);
+}
+
+void fry_sends_ask(fry_peer_connection *connection)
+{
+    fry_message *message;
+    while (connection->controls_free != NULL && fry_connection_is_live(connection) &&
+           (message = TAILQ_FIRST(&connection->windows->untold)) != NULL) {
+        leave_untold(message);
+        tell(connection, message);
+    }
+}
+
+void fry_send_withdraw_untold(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    leave_untold(message);
+    message->state = FRY_MESSAGE_ENDED;
+    --*(message->is_send ? &peer->send_count : &peer->receive_count);
+    fry_message_make_quiet(message);
 }
 
 /* ---- withdrawing ---- */

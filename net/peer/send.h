@@ -26,6 +26,14 @@ void fry_send_start(fry_message *message, bool gathers);
 void fry_send_withdraw(fry_message *message, const fry_fault *fault);
 void fry_sends_start_waiting(fry_peer *peer);
 
+/*
+ * Asks the other end for a get or a put that is READY, and enters the get or starts the put, now or
+ * when there is a control: fry_sends_ask, in progress. The connection is attached.
+ */
+void fry_send_ask(fry_message *message);
+void fry_sends_ask(fry_peer_connection *connection);
+void fry_send_withdraw_untold(fry_message *message);
+
 /* Launches a ghost that is apart, as soon as possible. */
 void fry_send_poison(fry_message *ghost);
 void fry_send_stop_waiting(fry_message *message);

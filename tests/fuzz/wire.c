@@ -9,6 +9,7 @@
  */
 #include "net/peer/wire.h"
 #include "net/peer/any.h"
+#include "net/peer/arrive.h"
 #include "net/peer/ask.h"
 #include "net/peer/connection.h"
 #include "net/peer/joint.h"

@@ -15,6 +15,7 @@
  *  - each resolves once, unless it was withdrawn, and is quiet once.
  */
 #include "net/peer/any.h"
+#include "net/peer/arrive.h"
 #include "net/peer/connection.h"
 #include "net/peer/seek.h"
 #include "net/peer/state.h"

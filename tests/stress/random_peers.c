@@ -12,6 +12,7 @@
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
 #include "tests/stress/random_peers.h"
+#include "net/peer/arrive.h"
 
 /* ---- operations ---- */
 

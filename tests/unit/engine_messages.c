@@ -13,6 +13,7 @@
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
 #include "net/connect/link_state.h"
+#include "net/peer/arrive.h"
 #include "net/peer/connection.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that keep the rules: what their messages end with, when, and by how many headers. */
+#include "net/peer/arrive.h"
 #include "net/peer/connection.h"
 #include "net/peer/state.h"
 #include "tests/unit/peer_pair.h"

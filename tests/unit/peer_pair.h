@@ -3,6 +3,7 @@
 #ifndef FERRY_TESTS_PEER_PAIR_H
 #define FERRY_TESTS_PEER_PAIR_H
 
+#include "net/peer/arrive.h"
 #include "net/peer/connection.h"
 #include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
