@@ -27,6 +27,7 @@ typedef struct parcel {
     uint8_t *copy;
     size_t size_bytes;
     bool is_pulled;
+    bool is_read; /* it has no message: one end reads the other's memory */
     bool is_arrived;
     fry_post *post; /* NULL: nobody is told */
     fry_pull *pull;
@@ -158,14 +159,56 @@ static fry_post_result fake_post(fry_channel *channel, fry_post *post)
     return FRY_POST_DONE;
 }
 
+/* The other end's memory may be gone by now: what is read then is nothing. */
+static void finish_read(fake_wire *wire, parcel *parcel_, bool is_told)
+{
+    fry_pull *pull = parcel_->pull;
+    if (!is_told) {
+        memset(pull->memory, 0xee, pull->size_bytes);
+        return;
+    }
+    memcpy(pull->memory, parcel_->data, parcel_->size_bytes);
+    remove_parcel(wire, parcel_);
+    pull->done(pull, FERRY_OK, NULL);
+}
+
 static void finish_pull(fake_wire *wire, parcel *parcel_, bool is_told)
 {
     fry_pull *pull = parcel_->pull;
+    if (parcel_->is_read) {
+        finish_read(wire, parcel_, is_told);
+        return;
+    }
     memcpy(pull->memory, parcel_->data, parcel_->size_bytes);
     parcel_->state = PARCEL_PULLED;
-    (void)wire;
     if (is_told)
         pull->done(pull, FERRY_OK, NULL);
+}
+
+static bool fake_read(fry_channel *channel, fry_pull *pull)
+{
+    end *end_ = (end *)channel;
+    fake_wire *wire = end_->wire;
+    assert(end_->is_open);
+    bool is_random = wire->random != 0;
+    if (!wire->options.reads || end_->is_cut || (is_random && next_random(wire) % 8 == 0))
+        return false;
+    wire->counts.reads++;
+    if (is_random && next_random(wire) % 8 == 0) {
+        pull->done(pull, FERRY_E_UNSUPPORTED, NULL);
+        return true;
+    }
+    parcel *parcel_ = get_memory(sizeof *parcel_);
+    parcel_->from = wire->options.is_self ? 0 : 1 - end_->index;
+    parcel_->data = (const void *)(uintptr_t)pull->address;
+    parcel_->size_bytes = pull->size_bytes;
+    parcel_->is_pulled = parcel_->is_read = parcel_->is_arrived = true;
+    parcel_->state = PARCEL_PULLING;
+    parcel_->pull = pull;
+    add_parcel(wire, parcel_);
+    if (is_time(wire, FAKE_HOLD_PULLS))
+        finish_pull(wire, parcel_, true);
+    return true;
 }
 
 static void fake_pull(fry_channel *channel, fry_pull *pull)
@@ -313,7 +356,7 @@ static void fake_destroy(fry_channel *channel)
         next = p->next;
         bool is_to_other = to_of(end_->wire, p) != end_->index;
         if (is_to_other && (p->state == PARCEL_ARRIVED || p->state == PARCEL_PULLING)) {
-            if (p->copy == NULL) {
+            if (p->copy == NULL && !p->is_read) {
                 p->copy = get_memory(p->size_bytes);
                 memcpy(p->copy, p->data, p->size_bytes);
                 p->data = p->copy;
@@ -346,6 +389,14 @@ static fry_post_result locked_post(fry_channel *channel, fry_post *post)
     fry_post_result result = fake_post(channel, post);
     unlock(wire);
     return result;
+}
+
+static bool locked_read(fry_channel *channel, fry_pull *pull)
+{
+    fake_wire *wire = lock(channel);
+    bool reads = fake_read(channel, pull);
+    unlock(wire);
+    return reads;
 }
 
 static void locked_pull(fry_channel *channel, fry_pull *pull)
@@ -391,6 +442,7 @@ static void locked_destroy(fry_channel *channel)
 static const fry_channel_ops fake_ops = {
     .post = locked_post,
     .pull = locked_pull,
+    .read = locked_read,
     .drop = locked_drop,
     .progress = locked_progress,
     .arm = locked_arm,

@@ -17,6 +17,7 @@ typedef struct fake_wire_options {
     bool is_self;     /* end 0 alone */
     uint32_t reorder; /* arrivals may overtake so many */
     bool is_late;     /* posts, pulls and arrivals take several turns */
+    bool reads;       /* an end reads the other's memory (fry_channel_ops.read), but not always */
     bool has_event;   /* each end has a descriptor, which never tells anything */
     bool is_net; /* what has left an end that is destroyed may be lost, as between hosts; else it
                     still arrives, before the other end is told */
@@ -69,7 +70,7 @@ bool fake_wire_repeat(fake_wire *wire, int to_end, size_t index);
 
 /* Counted over both ends. */
 typedef struct fake_wire_counts {
-    uint64_t posts, pulls, drops, arrivals;
+    uint64_t posts, pulls, drops, arrivals, reads;
 } fake_wire_counts;
 fake_wire_counts fake_wire_count(const fake_wire *wire);
 
