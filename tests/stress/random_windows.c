@@ -83,7 +83,7 @@ static struct {
     side sides[2];
     op *ops[OPS];
     uint32_t op_count;
-    bool may_break, may_withdraw, is_draining;
+    bool may_break, may_withdraw, is_stuffed;
 } all;
 
 static uint32_t pick(uint32_t bound)
@@ -514,6 +514,8 @@ static void take_step(void)
             fake_wire_cut(all.wire);
         break;
     case 8:
+        if (all.is_stuffed && all.wire != NULL) /* controls run out */
+            fake_wire_hold(all.wire, pick(24) ? FAKE_HOLD_POSTS : 0);
         (void)fry_peer_progress(s->peer, NULL);
         break;
     default:
@@ -524,10 +526,9 @@ static void take_step(void)
         mend();
 }
 
-/* Until nothing moves any more: then everything has been answered. */
-static void drain(void)
+/* Until nothing moves any more; what is found is left if its owner asks for that, or at all. */
+static void move_on(bool leaves)
 {
-    all.may_break = false;
     for (int still = 0; still < 64;) {
         size_t count = progress();
         for (uint32_t i = 0; i < all.op_count; i++)
@@ -537,11 +538,26 @@ static void drain(void)
             (void)fry_peer_arm(s->peer, NULL);
             for (uint32_t k = 0; k < s->own_count; k++)
                 close_own(s, &s->owns[k]);
-            for (uint32_t k = 0; k < s->seen_count; k++)
-                leave(&s->seen[k]);
+            for (uint32_t k = 0; k < s->seen_count; k++) {
+                if (leaves || s->seen[k].is_closing)
+                    leave(&s->seen[k]);
+            }
         }
         still = count == 0 ? still + 1 : 0;
     }
+}
+
+/* Then everything has been answered, and who is asked to has left. */
+static void drain(void)
+{
+    all.may_break = false;
+    fake_wire_hold(all.wire, 0);
+    move_on(false);
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < all.sides[i].own_count; k++)
+            CHECK(all.sides[i].owns[k].is_over);
+    }
+    move_on(true);
 }
 
 static void open_all(void)
@@ -553,6 +569,7 @@ static void open_all(void)
     fry_log_init(&all.log, no_log, NULL);
     all.may_break = pick(3) == 0;
     all.may_withdraw = pick(2) == 0;
+    all.is_stuffed = pick(4) == 0;
     all.session = (fry_connection_session){.has_windows = true,
                                            .window_messages = windows[pick(5)],
                                            .unexpected_max = pick(3) ? OPS : 1 + pick(6),
