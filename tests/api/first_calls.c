@@ -361,6 +361,15 @@ static void do_probe(stage *s)
     (void)ferry_future_cancel(s->futures[0]);
 }
 
+static void do_window(stage *s)
+{
+    ferry_window *window = NULL;
+    s->futures[0] = ferry_window_open(s->group, the_span("dst"), "w", FERRY_WINDOW_GET, &window);
+    if (window != NULL)
+        s->futures[1] = ferry_window_close(window);
+    ferry_window_release(window);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -424,6 +433,7 @@ static const first_call all_calls[] = {
     {"send, recv", do_messages, WRITES | GROUP},
     {"send, recv of any", do_open_messages, WRITES | GROUP | OPEN},
     {"message_probe", do_probe, GROUP | OPEN},
+    {"window_open, window_close", do_window, GROUP},
 };
 enum { CALLS = sizeof all_calls / sizeof all_calls[0] };
 

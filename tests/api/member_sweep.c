@@ -63,6 +63,11 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
         {.kind = FERRY_OP_RECV, .dst = ferry_buffer_span(sink), .group = group, .tag = 9},
         {.kind = FERRY_OP_SEND, .src = ferry_buffer_span(source), .group = group, .tag = 9}};
     keep(s, ferry_batch(s->member.te.engine, ops, sizeof ops[0], 2, NULL, &options));
+    ferry_window *window;
+    keep(s, ferry_window_open(group, ferry_buffer_span(sink), "w", FERRY_WINDOW_GET, &window));
+    if (window != NULL)
+        keep(s, ferry_window_close(window));
+    ferry_window_release(window);
     ferry_rank sender = s->is_open ? FERRY_RANK_ANY : 0;
     keep(s, ferry_recv(group, sender, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
     (void)ferry_future_cancel(s->futures[s->count - 1]);

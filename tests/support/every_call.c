@@ -404,6 +404,60 @@ static void call_message_describe(caller *self)
     MUST(ferry_message_describe(self->scene->done, &info) == FERRY_E_NOT_FOUND);
 }
 
+static ferry_window *new_window(caller *self)
+{
+    static atomic_uint names;
+    char name[16];
+    (void)snprintf(name, sizeof name, "w%u", atomic_fetch_add(&names, 1));
+    ferry_window *window = NULL;
+    drop(ferry_window_open(self->scene->group, part_of(self, 0), name, FERRY_WINDOW_GET_PUT,
+                           &window));
+    return window;
+}
+
+static void call_window_open(caller *self)
+{
+    ferry_window_release(new_window(self));
+}
+
+/* The group has no other member. */
+static void call_window_find(caller *self)
+{
+    ferry_window *window = NULL;
+    drop(ferry_window_find(self->scene->group, 0, "w", soon_ns(), &window));
+    MUST(window == NULL);
+    drop(ferry_get(window, 0, part_of(self, 0), NULL));
+}
+
+static void call_window_close(caller *self)
+{
+    ferry_window *window = new_window(self);
+    drop(ferry_window_close(window));
+    ferry_window_release(window);
+}
+
+static void call_window_describe(caller *self)
+{
+    ferry_window_info info = FERRY_WINDOW_INFO_INIT;
+    ferry_window *window = new_window(self);
+    MUST(window == NULL || ferry_window_describe(window, &info) == FERRY_OK);
+    ferry_window_release(window);
+}
+
+static void call_get(caller *self)
+{
+    ferry_window *window = new_window(self);
+    drop(ferry_get(window, 0, part_of(self, 64), NULL));
+    ferry_window_release(window);
+}
+
+static void call_put(caller *self)
+{
+    ferry_window *window = new_window(self);
+    drop(ferry_put(window, 0, part_of(self, 64), NULL));
+    ferry_window_release(window);
+}
+
 /* ---- the rest ---- */
 
 static void write_nowhere(void *arg, const char *text, size_t size_bytes)
@@ -598,6 +652,13 @@ static void call_variable_at(caller *self)
     S(send, GROUP, drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL)))             \
     S(recv, GROUP, drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL)))            \
     L(message_probe, GROUP)                                                                        \
+    L(window_open, GROUP)                                                                          \
+    L(window_find, GROUP)                                                                          \
+    L(window_close, GROUP)                                                                         \
+    L(window_describe, GROUP)                                                                      \
+    S(window_release, GROUP, ferry_window_release(new_window(self)))                               \
+    L(get, GROUP)                                                                                  \
+    L(put, GROUP)                                                                                  \
     L(message_describe, 0)                                                                         \
     L(trace_open, HEAVY | CALL_STARTS_THREADS)                                                     \
     S(trace_close, HEAVY, (void)ferry_trace_close())                                               \

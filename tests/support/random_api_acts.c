@@ -593,6 +593,7 @@ static const act acts[] = {
     {"bad input", api_act_bad_input, 4, true},
     {"group", api_act_group, 4, false},
     {"message", api_act_message, 6, false},
+    {"window", api_act_window, 3, false},
 };
 
 #define ACTS (sizeof acts / sizeof acts[0])

@@ -10,6 +10,7 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/window.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"
 #include "tests/support/play.h"
@@ -491,6 +492,53 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     settle(&other);
 }
 
+static void try_windows(ferry_group *group, ferry_span span)
+{
+    ferry_window *window = NULL, *none = NULL, *theirs = NULL;
+    ferry_window_rights get = FERRY_WINDOW_GET;
+    expect(FRY_REFUSED_WINDOW_NULL, ferry_get(NULL, 0, span, NULL));
+    expect(FRY_REFUSED_WINDOW_NULL, ferry_window_open(group, span, "w", get, NULL));
+    expect(FRY_REFUSED_WINDOW_NAME, ferry_window_open(group, span, "a name", get, &none));
+    expect(FRY_REFUSED_WINDOW_RIGHTS,
+           ferry_window_open(group, span, "w", (ferry_window_rights)8, &none));
+    expect(FRY_REFUSED_SPAN_EMPTY, ferry_window_open(group, (ferry_span){0}, "w", get, &none));
+    expect(FRY_REFUSED_SPAN_SOURCE, ferry_window_open(group, ferry_buffer_span(source_buffer()),
+                                                      "w", FERRY_WINDOW_PUT, &none));
+    expect(FRY_REFUSED_WINDOW_RANK, ferry_window_find(group, 0, "w", 0, &none));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_window_find(group, 2, "w", 0, &none));
+    expect(FRY_REFUSED_DEADLINE, ferry_window_find(group, 1, "w", -1, &none));
+    cr_assert_null(none);
+    ferry_future *open = own(ferry_window_open(group, span, "w", get, &window));
+    expect(FRY_REFUSED_WINDOW_OWN, ferry_get(window, 0, span, NULL));
+    ferry_future *find = own(ferry_window_find(group, 1, "w", 0, &theirs));
+    while (ferry_future_poll(open) == FERRY_PENDING)
+        (void)ferry_engine_progress(engine(), 0);
+    /* What its owner would say: it has the right to get 16 bytes. */
+    theirs->rights = FERRY_WINDOW_GET;
+    theirs->size_bytes = 16;
+    uint8_t life = theirs->life;
+    theirs->life = FRY_WINDOW_USABLE;
+    expect(FRY_REFUSED_WINDOW_RIGHT, ferry_put(theirs, 0, span, NULL));
+    expect(FRY_REFUSED_WINDOW_OUTSIDE, ferry_get(theirs, 9, span, NULL));
+    theirs->life = life;
+    OPENED_WITH(test_engine, other, FERRY_LOOP_EMBEDDED);
+    ferry_op op = {.kind = FERRY_OP_GET, .window = theirs};
+    ferry_future *each[1];
+    ferry_future_release(ferry_batch(other.engine, &op, sizeof op, 1, each, NULL));
+    state.seen[FRY_REFUSED_WINDOW_ENGINE] = true;
+    cr_assert_str_eq(ferry_future_error(each[0])->message, text_of(FRY_REFUSED_WINDOW_ENGINE));
+    ferry_future_release(each[0]);
+    settle(&other);
+    ferry_future *close = own(ferry_window_close(theirs));
+    while (ferry_future_poll(close) == FERRY_PENDING)
+        (void)ferry_engine_progress(engine(), 0);
+    ASSERT_STATUS(ferry_future_poll(find), FERRY_E_NOT_FOUND);
+    expect(FRY_REFUSED_WINDOW_CLOSED, ferry_window_close(theirs));
+    expect(FRY_REFUSED_WINDOW_OVER, ferry_get(theirs, 0, span, NULL));
+    ferry_window_release(theirs);
+    ferry_window_release(window);
+}
+
 /* A member alone, with any source. */
 static void try_any_source(ferry_span span)
 {
@@ -551,6 +599,7 @@ static void try_groups(const fake_engine *f, ferry_span span)
     try_values(group);
     try_barriers(group);
     try_messages(f, group, span);
+    try_windows(group, span);
     uint32_t life = group->life;
     group->life = FRY_GROUP_FENCED;
     expect(FRY_REFUSED_GROUP_FENCED, ferry_send(group, 1, 0, span, NULL));

@@ -3,6 +3,7 @@
 #include "net/peer/wire.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 TestSuite(net_wire, .timeout = 60);
 
@@ -46,6 +47,11 @@ static fry_wire_header make(uint8_t kind)
         header.joint[1] = (fry_wire_joint){1, UINT32_MAX, 1, false};
         header.joint[2] = header.joint[0];
     }
+    if (kind == FRY_WIRE_FIND)
+        (void)snprintf(header.name, sizeof header.name, "kv/layer.0");
+    header.is_apart = kind == FRY_WIRE_PULLED || kind == FRY_WIRE_POISON || kind == FRY_WIRE_HELD;
+    header.rights = 3;
+    header.address = UINT64_C(0x1020304050607080);
     if (kind == FRY_WIRE_PAIR)
         memset(header.token, 0x5a, sizeof(header.token));
     return header;
@@ -102,6 +108,7 @@ Test(net_wire, messages_come_back_as_they_were)
         cr_expect_eq(other.size_bytes, header.size_bytes);
         cr_expect_eq(other.acked.first, 7);
         cr_expect_eq(other.acked.count, 65535);
+        cr_expect_eq(other.is_apart, header.is_apart);
         if (kinds[i] == FRY_WIRE_HELD)
             cr_expect(other.is_yes);
         if (kinds[i] == FRY_WIRE_POISON)
@@ -133,6 +140,14 @@ Test(net_wire, control_comes_back_as_it_was)
             cr_expect_eq(other.op, header.op);
         if ((kind >= FRY_WIRE_OFFER && kind <= FRY_WIRE_UNPAIR) || kind >= FRY_WIRE_FLOWN)
             cr_expect_eq(other.number, header.number);
+        if (kind == FRY_WIRE_FIND)
+            cr_expect_str_eq(other.name, header.name);
+        if (kind == FRY_WIRE_FOUND)
+            cr_expect(other.rights == header.rights && other.size_bytes == header.size_bytes &&
+                      other.address == header.address);
+        if (kind == FRY_WIRE_GET || kind == FRY_WIRE_PUT)
+            cr_expect(other.tag == header.tag && other.offset == header.offset &&
+                      other.size_bytes == header.size_bytes);
         if (kind == FRY_WIRE_GO)
             cr_expect_eq(other.offset, header.offset);
         if (kind == FRY_WIRE_OFFER || kind == FRY_WIRE_LOT)
@@ -285,11 +300,11 @@ Test(net_wire, what_must_be_zero_is)
         }
         size_t size = pack(bytes, &header);
         if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE && kind != FRY_WIRE_OFFER &&
-            kind != FRY_WIRE_LOT) {
+            kind != FRY_WIRE_LOT && kind != FRY_WIRE_FOUND) {
             bool may_be_1 =
                 kind == FRY_WIRE_SHOW || kind == FRY_WIRE_VIEWED || kind == FRY_WIRE_HELD;
             uint8_t right = bytes[1];
-            bytes[1] = may_be_1 ? 2 : 1;
+            bytes[1] = kind == FRY_WIRE_HELD ? 4 : may_be_1 ? 2 : 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
             bytes[1] = right;
         }
