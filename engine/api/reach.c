@@ -21,15 +21,8 @@ static fry_refusal check_window(ferry_engine *engine, ferry_op_kind kind,
 {
     if (window->is_own)
         return fry_refuse(engine, FRY_REFUSED_WINDOW_OWN);
-    switch (fry_window_life_of(window)) {
-    case FRY_WINDOW_ENDING:
-    case FRY_WINDOW_OVER:
-        return FRY_REFUSED_WINDOW_OVER;
-    case FRY_WINDOW_USABLE:
-        break;
-    default:
-        return FRY_TAKEN;
-    }
+    if (fry_window_life_of(window) != FRY_WINDOW_USABLE)
+        return FRY_TAKEN; /* what was closed or lost says why with the operation's number */
     uint8_t right = kind == FERRY_OP_PUT ? FERRY_WINDOW_PUT : FERRY_WINDOW_GET;
     if ((window->rights & right) == 0)
         return fry_refuse(engine, FRY_REFUSED_WINDOW_RIGHT);

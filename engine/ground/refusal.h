@@ -126,7 +126,6 @@
       "the owner is this member itself: its windows are its own memory")                           \
     X(WINDOW_OWN, FERRY_E_INVALID, "the window is this member's own: use ferry_copy")              \
     X(WINDOW_CLOSED, FERRY_E_INVALID, "the window was closed before")                              \
-    X(WINDOW_OVER, FERRY_E_NOT_FOUND, "the window is closed, or was not found")                    \
     X(WINDOW_RIGHT, FERRY_E_INVALID, "the window's rights do not allow this")                      \
     X(WINDOW_OUTSIDE, FERRY_E_INVALID, "the bytes reach past the end of the window")               \
     /* groups: joining */                                                                          \

@@ -136,8 +136,9 @@ FERRY_API void ferry_window_release(ferry_window *window);
  * Statuses, in addition to those of op.h and of ferry_recv: FERRY_E_INVALID at once, for a window
  * of another engine, or one of this member's own, or a span that is not within it or lacks the
  * right; later, with the same reasons, if the window had not been found at the submit;
- * FERRY_E_NOT_FOUND, if the window is closed, or was not found; FERRY_E_DEPENDENCY, if the owner
- * could not do it: the cause has its reason.
+ * FERRY_E_NOT_FOUND, if the window was closed, by either end, or was not found; the status that its
+ * connection ended with, if it was lost by that; FERRY_E_DEPENDENCY, if the owner could not do it:
+ * the cause has its reason. The error names the owner.
  */
 FERRY_API ferry_future *ferry_get(ferry_window *window, uint64_t offset, ferry_span span,
                                   const ferry_op_options *options);

@@ -418,8 +418,11 @@ Test(windows, are_lost_with_their_owner)
     AWAIT(ferry_group_leave(members[0].group), OK);
     AWAIT(find, E_DEAD);
     cr_assert_eq(info_of(theirs).state, FERRY_WINDOW_IS_CLOSED);
-    expect_failure(ferry_get(window, 0, ferry_buffer_span(local), NULL), FERRY_E_NOT_FOUND,
-                   FERRY_OK, "closed");
+    ferry_future *get = ferry_get(window, 0, ferry_buffer_span(local), NULL);
+    ASSERT_STATUS(await(ferry_future_retain(get)), FERRY_E_DEAD);
+    cr_assert_eq(ferry_future_error(get)->rank, 0);
+    cr_assert_eq(ferry_future_error(get)->op, ferry_future_id(get));
+    ferry_future_release(get);
     ferry_window_release(window);
     AWAIT(ferry_window_find(members[1].group, 0, "w", 0, &window), E_DEAD);
     ferry_window_release(window);

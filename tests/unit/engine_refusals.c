@@ -534,7 +534,6 @@ static void try_windows(ferry_group *group, ferry_span span)
         (void)ferry_engine_progress(engine(), 0);
     ASSERT_STATUS(ferry_future_poll(find), FERRY_E_NOT_FOUND);
     expect(FRY_REFUSED_WINDOW_CLOSED, ferry_window_close(theirs));
-    expect(FRY_REFUSED_WINDOW_OVER, ferry_get(theirs, 0, span, NULL));
     ferry_window_release(theirs);
     ferry_window_release(window);
 }
