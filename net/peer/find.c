@@ -175,8 +175,9 @@ void fry_peer_leave_window(fry_found *found, void *turn)
         return;
     fry_find_slot *slot = &connection->windows->finds[slot_of(found->number)];
     slot->found = NULL;
-    if (slot->due == FRY_WIRE_FIND) { /* nobody knows of it */
+    if (slot->due == FRY_WIRE_FIND) { /* nobody knows of it, or of its number, which is free */
         slot->due = 0;
+        slot->number -= FRY_WINDOWS_MOST;
         connection->windows->due--;
         return;
     }
