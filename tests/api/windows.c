@@ -432,3 +432,63 @@ Test(windows, are_lost_with_their_owner)
     ferry_window_release(never);
     close_window(theirs);
 }
+
+/* ---- without memory ---- */
+
+/* Whatever fails, all of it ends. Returns whether nothing has failed. */
+static bool use_without(size_t who, uint64_t nth, bool is_for_ever)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *memory = buffer_of(0, 0, SIZE, 7), *local = buffer_of(1, 0, SIZE, 8);
+    ferry_window *theirs = NULL, *window = NULL;
+    ferry_window *first = opened(0, ferry_buffer_span(memory), "first", FERRY_WINDOW_GET);
+    ferry_window_release(found(1, 0, "first")); /* there is a connection: it may wait for long */
+    ferry_window_release(first);
+    failing_allocator *allocator = &members[who].te.memory;
+    uint64_t before = failing_allocator_failures(allocator);
+    failing_allocator_arm(allocator, nth, is_for_ever);
+    ferry_status open = await(ferry_window_open(members[0].group, ferry_buffer_span(memory), "w",
+                                                FERRY_WINDOW_GET_PUT, &theirs));
+    ferry_future *find =
+        open == FERRY_OK ? ferry_window_find(members[1].group, 0, "w", 0, &window) : NULL;
+    if (find != NULL && await(find) == FERRY_OK) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            ferry_span span = span_of(local, 0, sizes[i]);
+            ferry_future *put = ferry_put(window, 0, span, NULL);
+            ferry_future *get = ferry_get(window, 0, span, NULL);
+            (void)await(put);
+            bool has_got = await(get) == FERRY_OK;
+            const char *bytes = ferry_buffer_data(local);
+            for (size_t k = 0; has_got && k < sizes[i]; k++) /* of a put that failed, some */
+                cr_assert(bytes[k] == 7 || bytes[k] == 8);
+        }
+    }
+    if (theirs != NULL)
+        (void)await(ferry_window_close(theirs));
+    failing_allocator_arm(allocator, 0, false);
+    ferry_window_release(window);
+    ferry_window_release(theirs);
+    bool is_whole = failing_allocator_failures(allocator) == before;
+    end_members();
+    return is_whole;
+}
+
+static void sweep(bool is_for_ever)
+{
+    for (size_t who = 0; who < 2; who++) {
+        uint64_t nth = 1;
+        while (!use_without(who, nth, is_for_ever))
+            cr_assert_lt(++nth, 2000);
+        cr_assert_gt(nth, 1);
+    }
+}
+
+Test(windows, end_without_memory_once)
+{
+    sweep(false);
+}
+
+Test(windows, end_without_memory_for_ever)
+{
+    sweep(true);
+}

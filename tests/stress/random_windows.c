@@ -285,6 +285,7 @@ static void reach(side *s)
     if (is_taken)
         return;
     w->uses--;
+    free(o->bytes);
     o->resolved = o->quiet = 1;
     o->status = FERRY_E_AGAIN;
 }
