@@ -34,6 +34,7 @@ void bench_soak(bool is_quick);
 void bench_p2p_lat(bool is_quick);
 void bench_p2p_bw(bool is_quick);
 void bench_p2p_rate(bool is_quick);
+void bench_p2p_get(bool is_quick);
 void bench_p2p_overlap(bool is_quick);
 void bench_p2p_order(bool is_quick);
 void bench_join(bool is_quick);

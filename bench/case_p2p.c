@@ -24,7 +24,7 @@ static const char *const path_names[] = {"shm", "tcp"};
 
 /* One measurement, for each of those that make it. */
 typedef struct task {
-    const char *test; /* lat, bw, rate */
+    const char *test; /* lat, bw, rate, get, put */
     path path;
     size_t size_bytes;
     size_t n;
@@ -263,6 +263,98 @@ void bench_p2p_rate(bool is_quick)
         measure(&task, "messages_per_s", 1, is_quick ? 2 : 5, &figures);
         report("p2p-rate", is_batch ? "8B-batch" : "8B-each", "records_per_s", &figures);
         free_figures(&figures);
+    }
+}
+
+/* ---- windows ---- */
+
+static const size_t window_sizes[] = {8, 16384, 1048576, 67108864};
+
+/* How many of a size are under way: one, which is timed, or many. */
+static void measure_gets(path path, size_t size_bytes, bool is_latency, bool is_quick)
+{
+    char size[16], shape[32];
+    figures figures = {0};
+    size_t window = is_latency ? 1 : SLOTS_BYTES / size_bytes < 2 ? 2 : SLOTS_BYTES / size_bytes;
+    size_t n = ((size_t)1 << (is_latency ? 28 : 30)) / size_bytes;
+    task task = {.test = "get",
+                 .path = path,
+                 .size_bytes = size_bytes,
+                 .n = n > 100000 ? 100000
+                      : n < 10   ? 10
+                                 : n,
+                 .window = window > 64 ? 64 : window};
+    figures.ferry.larger_is_better = figures.ucx.larger_is_better = figures.share.larger_is_better =
+        !is_latency;
+    for (int i = 0; i < (is_quick ? 2 : 5); i++) {
+        const char *text = run_ferry(&task);
+        double ferry = is_latency ? bench_text_number(text, "latency_median_us") * 1e3
+                                  : bench_text_number(text, "bytes_per_s");
+        bench_samples_add(&figures.ferry, ferry);
+        if (ucx_path[0] == '\0')
+            continue;
+        text = run_ucx(&task, 0);
+        double ucx = is_latency
+                         ? bench_text_number(text, "median_us") * 1e3
+                         : (double)(task.n * size_bytes) / bench_text_number(text, "seconds");
+        bench_samples_add(&figures.ucx, ucx);
+        bench_samples_add(&figures.share, ferry / ucx);
+    }
+    bench_size_name(size, sizeof size, size_bytes);
+    (void)snprintf(shape, sizeof shape, "%s-%s", size, path_names[path]);
+    report("p2p-get", shape, is_latency ? "latency_ns" : "bandwidth_bytes_per_s", &figures);
+    if (is_latency && figures.ucx.count > 0) {
+        bench_samples over = {0};
+        for (size_t i = 0; i < figures.ucx.count; i++)
+            bench_samples_add(&over, figures.ferry.values[i] - figures.ucx.values[i]);
+        (void)snprintf(shape, sizeof shape, "%s-%s-over", size, path_names[path]);
+        bench_report((bench_key){"p2p-get", shape, "latency_ns", ""}, &over);
+        bench_samples_free(&over);
+    }
+    free_figures(&figures);
+}
+
+/* A put beside a get of the same size and a message there: one control message more. */
+static void measure_put(path path, bool is_quick)
+{
+    static const char *const tests[] = {"put", "get", "lat"};
+    bench_samples samples[3] = {{0}}, share = {0};
+    char shape[32];
+    for (int i = 0; i < (is_quick ? 2 : 5); i++) {
+        double us[3];
+        for (size_t k = 0; k < 3; k++) {
+            task task = {.test = tests[k],
+                         .path = path,
+                         .size_bytes = k == 2 ? 8 : 16384,
+                         .n = path == PATH_SHM ? 50000 : 10000,
+                         .window = 1};
+            us[k] = bench_text_number(run_ferry(&task), "latency_median_us");
+            bench_samples_add(&samples[k], us[k] * 1e3);
+        }
+        bench_samples_add(&share, us[0] / (us[1] + us[2]));
+    }
+    (void)snprintf(shape, sizeof shape, "16KiB-%s", path_names[path]);
+    bench_report((bench_key){"p2p-put", shape, "latency_ns", ""}, &samples[0]);
+    bench_report((bench_key){"p2p-put", shape, "latency_ns", "get"}, &samples[1]);
+    bench_report((bench_key){"p2p-put", shape, "latency_ns", "8 bytes there"}, &samples[2]);
+    bench_report((bench_key){"p2p-put", shape, "ratio", "get and 8 bytes there"}, &share);
+    for (size_t k = 0; k < 3; k++)
+        bench_samples_free(&samples[k]);
+    bench_samples_free(&share);
+}
+
+void bench_p2p_get(bool is_quick)
+{
+    find_programs();
+    for (int path = PATH_SHM; path <= PATH_TCP; path++) {
+        if (!is_path_here((enum path)path))
+            continue;
+        for (size_t i = 0; i < sizeof window_sizes / sizeof window_sizes[0]; i++) {
+            measure_gets((enum path)path, window_sizes[i], true, is_quick);
+            if (window_sizes[i] >= 16384)
+                measure_gets((enum path)path, window_sizes[i], false, is_quick);
+        }
+        measure_put((enum path)path, is_quick);
     }
 }
 

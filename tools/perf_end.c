@@ -383,3 +383,36 @@ ferry_future *perf_end_recv(perf_end *end, ferry_tag tag, ferry_span span)
 {
     return ferry_recv(end->group, end->other, tag, span, NULL);
 }
+
+#define WINDOW_NAME_BYTES 24
+
+static void name_window(char name[WINDOW_NAME_BYTES], uint32_t number)
+{
+    (void)snprintf(name, WINDOW_NAME_BYTES, "step/%u", number);
+}
+
+int perf_end_open_window(perf_end *end, const perf_area *area, uint32_t number)
+{
+    char name[WINDOW_NAME_BYTES];
+    name_window(name, number);
+    ferry_span all = ferry_buffer_span(area->buffer);
+    return perf_end_finish(
+        end, ferry_window_open(end->group, all, name, FERRY_WINDOW_GET_PUT, &end->window),
+        "opening a window");
+}
+
+int perf_end_find_window(perf_end *end, uint32_t number)
+{
+    char name[WINDOW_NAME_BYTES];
+    name_window(name, number);
+    return perf_end_finish(end, ferry_window_find(end->group, end->other, name, 0, &end->window),
+                           "finding the other end's window");
+}
+
+int perf_end_close_window(perf_end *end)
+{
+    ferry_future *closed = ferry_window_close(end->window);
+    ferry_window_release(end->window);
+    end->window = NULL;
+    return perf_end_finish(end, closed, "closing a window");
+}

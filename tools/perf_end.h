@@ -35,7 +35,8 @@ typedef struct perf_end {
     ferry_group *group;
     ferry_future **futures; /* two rings of PERF_WINDOW_MAX: sends, receives */
     perf_area out, in;
-    pthread_t signals; /* waits for SIGINT and SIGTERM */
+    ferry_window *window; /* get, put: of the step; rank 1's own, or what rank 0 has found */
+    pthread_t signals;    /* waits for SIGINT and SIGTERM */
     bool has_signals;
     pthread_mutex_t mutex; /* for the next two */
     ferry_future *joining; /* what an interrupt cancels; NULL: it leaves the group */
@@ -74,6 +75,11 @@ ferry_future *perf_end_download(perf_end *end, const perf_area *area, size_t off
 
 ferry_future *perf_end_send(perf_end *end, ferry_tag tag, ferry_span span);
 ferry_future *perf_end_recv(perf_end *end, ferry_tag tag, ferry_span span);
+
+/* For get and put: rank 1 opens a window over the area, which rank 0 finds by the number. */
+int perf_end_open_window(perf_end *end, const perf_area *area, uint32_t number);
+int perf_end_find_window(perf_end *end, uint32_t number);
+int perf_end_close_window(perf_end *end);
 
 /* Waits for a future as the options say, and gives it back. `doing`: for the message. */
 int perf_end_finish(perf_end *end, ferry_future *future, const char *doing);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 const char *const perf_way_names[PERF_WAY_COUNT] = {"auto", "staging", "ipc", "nccl"};
-const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi"};
+const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi", "get", "put"};
 
 static const char documentation[] =
     "Measures messages between two members: latency, bandwidth, message rate, and bandwidth both "
@@ -20,7 +20,8 @@ static const char documentation[] =
     "lat: half a round trip of one message. bw: one direction, from the first send to when the "
     "other end has acknowledged the last. rate: the same, in messages. bi: the sum of both "
     "directions. A message counts when its future is FERRY_OK, which means that it was "
-    "received.\n\n"
+    "received. get, put: rank 0 gets them out of a window of rank 1's, or puts them into it, which "
+    "rank 1's program does nothing for; with -O 1 each is timed.\n\n"
     "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went: by "
     "staging, through host memory; by ipc, which copies from one end's GPU memory to the other's; "
     "by nccl; or mixed. Each line is checked once before it is measured. Beside bw of 1M and more "
@@ -74,8 +75,10 @@ static const struct argp_option option_list[] = {
     {"lease", KEY_LEASE, "SECONDS", 0,
      "An end on another host that is silent for this long is dead (default 5)", 1},
     {NULL, 0, NULL, 0, "Measuring:", 2},
-    {"test", 't', "TESTS", 0, "lat, bw, rate, bi, or several with commas (default: all)", 2},
-    {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512)", 2},
+    {"test", 't', "TESTS", 0,
+     "lat, bw, rate, bi, get, put, or several with commas (default: the first four)", 2},
+    {"size", 's', "SIZES", 0,
+     "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512; get, put 8:64M:8)", 2},
     {"device", KEY_DEVICE, "NAME[,NAME]", 0,
      "Device whose memory both ends use, of the host or a GPU, or rank 0's and, after a comma, "
      "rank "
@@ -206,8 +209,8 @@ static void parse_tests(perf_options *options, const struct argp_state *state, c
                                        strncmp(perf_test_names[i], text, length) != 0))
             i++;
         if (i == PERF_TEST_COUNT) {
-            argp_error(state, "there is no test '%.*s'; there are: lat, bw, rate, bi", (int)length,
-                       text);
+            argp_error(state, "there is no test '%.*s'; there are: lat, bw, rate, bi, get, put",
+                       (int)length, text);
             return;
         }
         options->tests[i] = true;

@@ -24,11 +24,13 @@ typedef enum perf_test {
     PERF_BW = 1,   /* many under way, one direction */
     PERF_RATE = 2, /* the same, counted as messages */
     PERF_BI = 3,   /* many under way, both directions */
+    PERF_GET = 4,  /* rank 0 gets out of a window of rank 1's */
+    PERF_PUT = 5,  /* rank 0 puts into it */
 } perf_test;
 
-#define PERF_TEST_COUNT 4
+#define PERF_TEST_COUNT 6
 
-/* "lat", "bw", "rate", "bi". */
+/* "lat", "bw", "rate", "bi", "get", "put". */
 extern const char *const perf_test_names[PERF_TEST_COUNT];
 
 typedef enum perf_wait {

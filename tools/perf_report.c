@@ -39,7 +39,7 @@ static int print_json(const perf_line *line)
                   "window", (int)line->window, "seconds", line->seconds, "bytes_per_s",
                   line->bytes_per_s, "messages_per_s", line->messages_per_s);
     static const char *const names[] = {"latency_least_us", "latency_median_us", "latency_p99_us"};
-    for (size_t i = 0; i < 3 && object && line->test == PERF_LAT; i++)
+    for (size_t i = 0; i < 3 && object && line->latency_s[1] > 0; i++)
         json_object_set_new(object, names[i], json_real(line->latency_s[i] * 1e6));
     if (object && line->device) {
         json_object_set_new(object, "device", json_string(line->device));
@@ -65,7 +65,7 @@ int perf_report_line(const perf_options *options, const perf_line *line)
         return print_json(line);
     printf("%-5s %12zu %12llu %6u ", line->name, line->size_bytes,
            (unsigned long long)line->iterations, line->window);
-    if (line->test == PERF_LAT)
+    if (line->latency_s[1] > 0)
         printf("%11.3f %11.3f %11.3f ", line->latency_s[0] * 1e6, line->latency_s[1] * 1e6,
                line->latency_s[2] * 1e6);
     else

@@ -340,10 +340,9 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
 
 static size_t default_sizes(perf_test test, size_t *sizes)
 {
-    static const size_t lasts[] = {[PERF_LAT] = (size_t)1 << 21,
-                                   [PERF_RATE] = 512,
-                                   [PERF_BW] = (size_t)1 << 30,
-                                   [PERF_BI] = (size_t)1 << 30};
+    static const size_t lasts[] = {[PERF_LAT] = (size_t)1 << 21, [PERF_RATE] = 512,
+                                   [PERF_BW] = (size_t)1 << 30,  [PERF_BI] = (size_t)1 << 30,
+                                   [PERF_GET] = (size_t)1 << 26, [PERF_PUT] = (size_t)1 << 26};
     size_t last = lasts[test];
     size_t count = 0;
     for (size_t size = 8; size <= last; size *= 8)

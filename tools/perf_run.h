@@ -13,7 +13,7 @@ typedef struct perf_line {
     uint64_t iterations; /* messages, of one direction */
     uint32_t window;
     double seconds;
-    double latency_s[3]; /* PERF_LAT: least, median, 99th percentile */
+    double latency_s[3]; /* least, median, 99th percentile; 0: not measured */
     double messages_per_s;
     double bytes_per_s;
     const char *device; /* NULL, as the rest: there are host messages alone */

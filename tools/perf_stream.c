@@ -33,13 +33,19 @@ static ferry_span slot_span(const stream *stream, uint64_t message)
     return perf_end_span(stream->area, (size_t)(message % stream->step->window) * size, size);
 }
 
+/* What is got out of a window lies there before: by slots, and not by messages. */
+static uint64_t mark_of(const stream *stream, uint64_t message)
+{
+    return stream->step->test == PERF_GET ? message % stream->step->window : message;
+}
+
 static void prepare(const stream *stream, uint64_t message)
 {
     ferry_span span = slot_span(stream, message);
     if (!stream->is_send || !stream->step->is_checked)
         return;
     perf_bytes_fill(stream->area->bytes + span.offset_bytes, span.size_bytes,
-                    (perf_mark){stream->step->number, message, stream->end->rank});
+                    (perf_mark){stream->step->number, mark_of(stream, message), stream->end->rank});
     if (stream->area->mirror) /* the message comes behind it, and fails if it does */
         ferry_future_release(
             perf_end_upload(stream->end, stream->area, span.offset_bytes, span.size_bytes));
@@ -58,9 +64,9 @@ static int check(const stream *stream, uint64_t message)
         if (result)
             return result;
     }
-    size_t wrong =
-        perf_bytes_find_wrong(stream->area->bytes + span.offset_bytes, span.size_bytes,
-                              (perf_mark){stream->step->number, message, (int)stream->end->other});
+    size_t wrong = perf_bytes_find_wrong(
+        stream->area->bytes + span.offset_bytes, span.size_bytes,
+        (perf_mark){stream->step->number, mark_of(stream, message), (int)stream->end->other});
     if (wrong == span.size_bytes)
         return 0;
     fprintf(stderr, "ferry: rank %d: message %llu of %zu bytes differs near byte %zu\n",
@@ -75,14 +81,42 @@ static int finish(const stream *stream, ferry_future **future_p)
     return perf_end_finish(stream->end, future, stream->is_send ? "sending" : "receiving");
 }
 
+static ferry_op op_of(const stream *stream, uint64_t message)
+{
+    perf_end *end = stream->end;
+    ferry_span span = slot_span(stream, message);
+    ferry_op op = {.kind = stream->is_send ? FERRY_OP_SEND : FERRY_OP_RECV,
+                   .group = end->group,
+                   .tag = PERF_TAG_DATA,
+                   .peer = end->other};
+    if (stream->step->test == PERF_GET || stream->step->test == PERF_PUT)
+        op = (ferry_op){.kind = stream->is_send ? FERRY_OP_PUT : FERRY_OP_GET,
+                        .window = end->window,
+                        .window_offset = span.offset_bytes};
+    *(stream->is_send ? &op.src : &op.dst) = span;
+    return op;
+}
+
+static ferry_future *submit(const ferry_op *op)
+{
+    switch (op->kind) {
+    case FERRY_OP_SEND:
+        return ferry_send(op->group, op->peer, op->tag, op->src, NULL);
+    case FERRY_OP_RECV:
+        return ferry_recv(op->group, op->peer, op->tag, op->dst, NULL);
+    case FERRY_OP_PUT:
+        return ferry_put(op->window, op->window_offset, op->src, NULL);
+    default:
+        return ferry_get(op->window, op->window_offset, op->dst, NULL);
+    }
+}
+
 static void begin_one(stream *stream)
 {
     uint64_t message = stream->begun++;
     prepare(stream, message);
-    ferry_span span = slot_span(stream, message);
-    stream->ring[message % stream->step->window] =
-        stream->is_send ? perf_end_send(stream->end, PERF_TAG_DATA, span)
-                        : perf_end_recv(stream->end, PERF_TAG_DATA, span);
+    const ferry_op op = op_of(stream, message);
+    stream->ring[message % stream->step->window] = submit(&op);
 }
 
 static int end_one(stream *stream)
@@ -135,12 +169,7 @@ static void begin_batch(stream *stream, ferry_op *ops)
     uint64_t last = batch_end(stream->step, batch);
     for (uint64_t message = first; message < last; message++) {
         prepare(stream, message);
-        ferry_op op = {.kind = stream->is_send ? FERRY_OP_SEND : FERRY_OP_RECV,
-                       .group = end->group,
-                       .tag = PERF_TAG_DATA,
-                       .peer = end->other};
-        *(stream->is_send ? &op.src : &op.dst) = slot_span(stream, message);
-        ops[message - first] = op;
+        ops[message - first] = op_of(stream, message);
     }
     stream->ring[batch % 2] =
         ferry_batch(end->engine, ops, sizeof(*ops), (size_t)(last - first), NULL, NULL);
@@ -224,6 +253,96 @@ static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples
     return out->ended < out->begun && !result ? end_one(out) : result;
 }
 
+/* ---- windows ---- */
+
+static bool is_of_window(const perf_step *step)
+{
+    return step->test == PERF_GET || step->test == PERF_PUT;
+}
+
+/* What rank 1 has its window over. */
+static stream owner_of(perf_end *end, const perf_step *step)
+{
+    bool is_put = step->test == PERF_PUT;
+    return (stream){.end = end,
+                    .step = step,
+                    .is_send = !is_put,
+                    .area = is_put ? &end->in : &end->out,
+                    .ring = end->futures};
+}
+
+static int prepare_window(perf_end *end, const perf_step *step)
+{
+    if (end->rank == 0)
+        return perf_end_find_window(end, step->number);
+    const stream owner = owner_of(end, step);
+    for (uint32_t slot = 0; slot < step->window; slot++)
+        prepare(&owner, slot);
+    return perf_end_open_window(end, owner.area, step->number);
+}
+
+/* One byte says that it is over, in the area that the test has no use for. */
+static int say_over(perf_end *end, const perf_step *step)
+{
+    perf_area *area = (step->test == PERF_PUT) == (end->rank == 0) ? &end->in : &end->out;
+    ferry_span byte = perf_end_span(area, 0, 1);
+    return perf_end_finish(end,
+                           end->rank == 0 ? perf_end_send(end, PERF_TAG_READY, byte)
+                                          : perf_end_recv(end, PERF_TAG_READY, byte),
+                           "ending a step");
+}
+
+/* Each by itself, timed. */
+static int run_timed(stream *stream, perf_samples *samples)
+{
+    const perf_step *step = stream->step;
+    uint64_t stride = step->iterations / PERF_SAMPLES_MAX + 1;
+    int result = 0;
+    for (uint64_t i = 0; i < step->iterations && !result; i++) {
+        double before_s = i % stride == 0 ? now_s() : 0;
+        begin_one(stream);
+        result = end_one(stream);
+        if (samples->values_s && i % stride == 0)
+            samples->values_s[samples->count++] = now_s() - before_s;
+    }
+    return result;
+}
+
+static int run_user(perf_end *end, const perf_step *step, perf_samples *samples)
+{
+    bool is_put = step->test == PERF_PUT;
+    stream stream = {.end = end,
+                     .step = step,
+                     .is_send = is_put,
+                     .area = is_put ? &end->out : &end->in,
+                     .ring = end->futures};
+    if (step->window == 1)
+        return run_timed(&stream, samples);
+    return step->is_batch ? run_batches(&stream, 1) : run_singly(&stream, 1);
+}
+
+/* What was put last into each slot. */
+static int check_window(perf_end *end, const perf_step *step)
+{
+    const stream owner = owner_of(end, step);
+    uint64_t first = step->iterations > step->window ? step->iterations - step->window : 0;
+    int result = 0;
+    for (uint64_t message = first; message < step->iterations && !result; message++)
+        result = check(&owner, message);
+    return result;
+}
+
+/* The window is closed before its memory is looked at. */
+static int end_window(perf_end *end, const perf_step *step)
+{
+    int result = say_over(end, step);
+    if (!result)
+        result = perf_end_close_window(end);
+    return result || end->rank == 0 ? result : check_window(end, step);
+}
+
+/* ---- all of it ---- */
+
 static int run_streams(perf_end *end, const perf_step *step)
 {
     stream streams[2];
@@ -238,21 +357,34 @@ static int run_streams(perf_end *end, const perf_step *step)
                                                : run_singly(streams, count);
 }
 
+/* Memory to send from, and to receive into. In lat and bi both ends have both, and with windows. */
+static bool needs_area(const perf_end *end, const perf_step *step, bool is_out)
+{
+    bool has_both = step->test == PERF_LAT || step->test == PERF_BI || is_of_window(step);
+    return has_both || (end->rank == 0) == is_out;
+}
+
 int perf_stream_prepare(perf_end *end, const perf_step *step)
 {
     size_t bytes = step->size_bytes * step->window;
     int result = perf_end_place(end, step->devices[end->rank]);
-    if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank == 0))
+    if (!result && needs_area(end, step, true))
         result = perf_end_room(end, &end->out, bytes);
-    if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank != 0))
+    if (!result && needs_area(end, step, false))
         result = perf_end_room(end, &end->in, bytes);
-    return result;
+    return result || !is_of_window(step) ? result : prepare_window(end, step);
 }
 
 int perf_stream_run(perf_end *end, const perf_step *step, perf_samples *samples, double *seconds_p)
 {
     double begin_s = now_s();
-    int result = step->test == PERF_LAT ? run_turns(end, step, samples) : run_streams(end, step);
+    int result = 0;
+    if (step->test == PERF_LAT)
+        result = run_turns(end, step, samples);
+    else if (!is_of_window(step))
+        result = run_streams(end, step);
+    else if (end->rank == 0)
+        result = run_user(end, step, samples);
     *seconds_p = now_s() - begin_s;
-    return result;
+    return result || !is_of_window(step) ? result : end_window(end, step);
 }

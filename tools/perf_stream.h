@@ -5,7 +5,7 @@
 
 #include "tools/perf_end.h"
 
-#define PERF_STEP_VERSION 3
+#define PERF_STEP_VERSION 4
 #define PERF_SAMPLES_MAX 100000
 
 /* What rank 0 tells rank 1 to do; all zero but the version: that was all. */

@@ -5,6 +5,8 @@
 #define FRY_BENCH_RIVALS_PAIR_H
 
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,13 @@ static inline void pair_hear(void *bytes, size_t size)
             pair_fail("hearing the other end", "it is gone");
         got += (size_t)more;
     }
+}
+
+/* Whether the other end has told something that was not heard yet. */
+static inline bool pair_has_news(void)
+{
+    struct pollfd link = {.fd = PAIR_LINK_FD, .events = POLLIN};
+    return poll(&link, 1, 0) != 0;
 }
 
 static inline void pair_meet(void)

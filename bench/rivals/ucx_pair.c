@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same transfers over raw UCX, tag matching: `bench_ucx rank=0|1 test=lat|bw|rate|overlap ...`,
- * two processes with a socket between them. UCX_TLS and the like are the caller's. Rank 0 prints
- * "seconds=S median_us=U".
+ * The same transfers over raw UCX: `bench_ucx rank=0|1 test=lat|bw|rate|overlap|get ...`, two
+ * processes with a socket between them; messages by tag matching, gets by RMA. UCX_TLS and the like
+ * are the caller's. Rank 0 prints "seconds=S median_us=U".
  *
  *  size, n, window  of the messages
  *  loops            overlap: of computing, in rounds of n
@@ -33,7 +33,8 @@ static void check(ucs_status_t status, const char *what)
 
 static void connect_pair(pair *pair)
 {
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config = NULL;
@@ -133,6 +134,91 @@ static double run_stream(const pair *pair, size_t n)
     return pair_now_s() - begin_s;
 }
 
+/* ---- get: rank 0 reads rank 1's memory, which is registered once ---- */
+
+#define LOOK_EVERY 64 /* rounds of progress between two looks at the link */
+
+typedef struct remote {
+    uint64_t address;
+    ucp_rkey_h key;
+} remote;
+
+static void serve_gets(const pair *pair)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                   .address = pair->out,
+                                   .length = pair->size * pair->window};
+    ucp_mem_h memory;
+    void *key = NULL;
+    size_t key_bytes = 0;
+    uint64_t address = (uintptr_t)pair->out;
+    check(ucp_mem_map(pair->context, &params, &memory), "ucp_mem_map");
+    check(ucp_rkey_pack(pair->context, memory, &key, &key_bytes), "ucp_rkey_pack");
+    pair_tell(&address, sizeof(address));
+    pair_tell(&key_bytes, sizeof(key_bytes));
+    pair_tell(key, key_bytes);
+    ucp_rkey_buffer_release(key);
+    for (unsigned i = 0; i % LOOK_EVERY != 0 || !pair_has_news(); i++)
+        (void)ucp_worker_progress(pair->worker);
+}
+
+static remote find_remote(const pair *pair)
+{
+    remote found = {0};
+    size_t key_bytes = 0;
+    pair_hear(&found.address, sizeof(found.address));
+    pair_hear(&key_bytes, sizeof(key_bytes));
+    void *key = malloc(key_bytes);
+    if (key == NULL)
+        pair_fail("get", "out of memory");
+    pair_hear(key, key_bytes);
+    check(ucp_ep_rkey_unpack(pair->endpoint, key, &found.key), "ucp_ep_rkey_unpack");
+    free(key);
+    return found;
+}
+
+static ucs_status_ptr_t begin_get(const pair *pair, const remote *from, size_t offset)
+{
+    static const ucp_request_param_t plain = {0};
+    ucs_status_ptr_t request = ucp_get_nbx(pair->endpoint, pair->in + offset, pair->size,
+                                           from->address + offset, from->key, &plain);
+    if (UCS_PTR_IS_ERR(request))
+        check(UCS_PTR_STATUS(request), "ucp_get_nbx");
+    return request;
+}
+
+static double run_gets(const pair *pair, const remote *from, size_t n, double *samples,
+                       size_t *count_p)
+{
+    double begin_s = pair_now_s();
+    for (size_t i = 0; i < n + pair->window; i++) {
+        size_t slot = i % pair->window;
+        double before_s = pair->window == 1 ? pair_now_s() : 0;
+        if (i >= pair->window)
+            finish(pair, pair->requests[slot]);
+        pair->requests[slot] = i < n ? begin_get(pair, from, slot * pair->size) : NULL;
+        if (pair->window == 1 && i < n && *count_p < SAMPLES_MAX) {
+            finish(pair, pair->requests[slot]);
+            pair->requests[slot] = NULL;
+            samples[(*count_p)++] = pair_now_s() - before_s;
+        }
+    }
+    return pair_now_s() - begin_s;
+}
+
+static double run_all_gets(const pair *pair, double *samples, size_t *count_p)
+{
+    if (pair->rank != 0) {
+        serve_gets(pair);
+        return 0;
+    }
+    const remote from = find_remote(pair);
+    (void)run_gets(pair, &from, pair->n / 10 + 1, samples, count_p);
+    *count_p = 0;
+    return run_gets(pair, &from, pair->n, samples, count_p);
+}
+
 /* ---- overlap: a thread computes, another moves a message out and one in ---- */
 
 static void *run_compute(void *arg)
@@ -170,6 +256,8 @@ static void run(pair *pair, const char *test)
         (void)run_turns(pair, pair->n / 10 + 1, samples, &count);
         count = 0;
         seconds = run_turns(pair, pair->n, samples, &count);
+    } else if (strcmp(test, "get") == 0) {
+        seconds = run_all_gets(pair, samples, &count);
     } else if (strcmp(test, "overlap") == 0) {
         for (size_t i = 0; i <= pair->n && count < SAMPLES_MAX; i++) {
             double round_s = run_round(pair);
