@@ -64,6 +64,7 @@ struct fry_pull {
     void *memory;
     size_t size_bytes; /* of all the data */
     uint64_t address;  /* a read: of the data in the other process */
+    bool may_wait;     /* likewise: others follow at once, so that all are read together */
     /*
      * The bytes are there or the pull failed, and nothing touches the memory any more; perhaps
      * never called if the channel fails. May be called from within fry_channel_ops.pull, or read.

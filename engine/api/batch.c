@@ -377,12 +377,13 @@ static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *byte
     return true;
 }
 
-/* Whether the next to enter is a send: then small sends leave together. */
-static inline bool is_send_behind(const batch *self)
+/* Whether the next to enter is a send or a get like this one. */
+static inline bool is_like_behind(const batch *self, uint8_t kind)
 {
     size_t next = self->submitted + 1;
-    return next < self->entry_count && self->entries[next].node != NULL &&
-           self->entries[next].node->kind == FERRY_OP_SEND;
+    return (kind == FERRY_OP_SEND || fry_unlikely(kind == FERRY_OP_GET)) &&
+           next < self->entry_count && self->entries[next].node != NULL &&
+           self->entries[next].node->kind == kind;
 }
 
 /* How many bytes this thread may copy as the node enters; 0 for a device that is polled. */
@@ -415,7 +416,7 @@ static bool enter_entries(batch *self)
         } else {
             bytes += bytes_here(engine, entry->node);
             close_account(self, entry);
-            turn.gathers = is_send_behind(self);
+            turn.gathers = is_like_behind(self, entry->node->kind);
             node = entry->node;
             is_in = fry_turn_enter(&turn, entry->node);
         }

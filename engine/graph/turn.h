@@ -20,7 +20,8 @@ struct fry_turn {
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* there is work left that the loop must see */
     bool goes_on;         /* the thread does the rest itself: nobody is woken for it */
-    bool gathers;         /* the next node to enter is a send: small ones leave together */
+    bool gathers;         /* the next node to enter is a send, like this one, or a get: small ones
+                             leave together, or are read together */
     uint32_t recorded;    /* records made in `queue` */
     ferry_queue *queue;   /* the last that a record was made in, in this hold: completion.h */
     uint32_t steps;       /* done in this hold: FRY_HOLDING_STEPS */

@@ -64,7 +64,7 @@ static void start(fry_turn *turn, fry_node *node)
     transfer->flags |= FRY_TRANSFER_ENTERED;
     window->uses++;
     fry_route_opened(route);
-    if (fry_peer_reach(message, &window->found, node->op.message.tag, turn)) {
+    if (fry_peer_reach(message, &window->found, node->op.message.tag, turn->gathers, turn)) {
         fry_route_launched(turn, route); /* the message may be gone */
         return;
     }

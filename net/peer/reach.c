@@ -61,7 +61,8 @@ static void read_is_done(fry_pull *pull, ferry_status status, const fry_fault *f
 }
 
 /* False: it has to be asked for. */
-static bool read_there(fry_peer_connection *connection, fry_message *message, uint64_t address)
+static bool read_there(fry_peer_connection *connection, fry_message *message, uint64_t address,
+                       bool gathers)
 {
     fry_channel *channel = connection->channel;
     if (address == 0 || message->is_send || message->is_staged || channel->ops->read == NULL)
@@ -72,6 +73,7 @@ static bool read_there(fry_peer_connection *connection, fry_message *message, ui
     message->pull = (fry_pull){.address = address + message->reach_offset,
                                .memory = message->memory,
                                .size_bytes = message->size_bytes,
+                               .may_wait = gathers,
                                .done = read_is_done,
                                .arg = message};
     connection->pulling++;
@@ -85,7 +87,8 @@ static bool read_there(fry_peer_connection *connection, fry_message *message, ui
 
 /* ---- gets and puts ---- */
 
-bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offset, void *turn)
+bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offset, bool gathers,
+                    void *turn)
 {
     fry_peer *peer = found->peer;
     fry_peer_connection *connection = peer->connection;
@@ -101,7 +104,7 @@ bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offse
     message->reach_number = found->number;
     message->reach_offset = offset;
     message->state = FRY_MESSAGE_READY;
-    if (!read_there(connection, message, found->address))
+    if (!read_there(connection, message, found->address, gathers))
         fry_send_ask(message);
     return true;
 }

@@ -18,9 +18,10 @@ struct fry_reach {
 /*
  * Does a get (a receive) or a put (a send) of a window that is HERE; the bytes are within it, and
  * there are some. The message must be new, and may be over when this returns. Its tag and is_apart
- * are set here. False: too many are open.
+ * are set here. gathers: another get of this connection follows at once. False: too many are open.
  */
-bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offset, void *turn);
+bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offset, bool gathers,
+                    void *turn);
 
 /*
  * The owner does what the other end asked for, by a message that enters: that has set is_apart, the

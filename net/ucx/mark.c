@@ -44,16 +44,20 @@ void fry_ucx_mark_wipe(fry_ucx_mark *mark)
     mark->words = NULL;
 }
 
-fry_ucx_mark_result fry_ucx_mark_read(const fry_ucx_mark_place *place, void *to, uint64_t from,
-                                      size_t size_bytes)
+fry_ucx_mark_result fry_ucx_mark_read_parts(const fry_ucx_mark_place *place,
+                                            const fry_ucx_mark_part *parts, size_t count)
 {
     uint64_t words[2] = {0};
-    const struct iovec local[] = {{to, size_bytes}, {words, sizeof words}};
-    const struct iovec remote[] = {{(void *)(uintptr_t)from, size_bytes},
-                                   {(void *)(uintptr_t)place->address, sizeof words}};
-    const unsigned first = size_bytes == 0 ? 1 : 0;
-    const ssize_t got =
-        process_vm_readv((pid_t)place->pid, local + first, 2 - first, remote + first, 2 - first, 0);
+    size_t size_bytes = 0;
+    struct iovec local[FRY_UCX_MARK_PARTS + 1], remote[FRY_UCX_MARK_PARTS + 1];
+    for (size_t i = 0; i < count; i++) {
+        local[i] = (struct iovec){parts[i].to, parts[i].size_bytes};
+        remote[i] = (struct iovec){(void *)(uintptr_t)parts[i].from, parts[i].size_bytes};
+        size_bytes += parts[i].size_bytes;
+    }
+    local[count] = (struct iovec){words, sizeof words};
+    remote[count] = (struct iovec){(void *)(uintptr_t)place->address, sizeof words};
+    const ssize_t got = process_vm_readv((pid_t)place->pid, local, count + 1, remote, count + 1, 0);
     if (got < 0)
         return errno == ESRCH ? FRY_UCX_MARK_IS_GONE : FRY_UCX_MARK_UNKNOWN;
     errno = 0;
@@ -63,4 +67,11 @@ fry_ucx_mark_result fry_ucx_mark_read(const fry_ucx_mark_place *place, void *to,
                    words[1] == place->words[1]
                ? FRY_UCX_MARK_STANDS
                : FRY_UCX_MARK_IS_GONE;
+}
+
+fry_ucx_mark_result fry_ucx_mark_read(const fry_ucx_mark_place *place, void *to, uint64_t from,
+                                      size_t size_bytes)
+{
+    const fry_ucx_mark_part part = {to, from, size_bytes};
+    return fry_ucx_mark_read_parts(place, &part, size_bytes != 0 ? 1 : 0);
 }

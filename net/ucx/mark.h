@@ -69,7 +69,24 @@ typedef enum fry_ucx_mark_result {
     FRY_UCX_MARK_UNKNOWN, /* the memory, or that process, can't be read: errno, or 0 */
 } fry_ucx_mark_result;
 
-/* Reads from another process, or this one. size_bytes 0: reads the mark alone. */
+#define FRY_UCX_MARK_PARTS 32
+
+/* What is read where. */
+typedef struct fry_ucx_mark_part {
+    void *to;
+    uint64_t from;
+    size_t size_bytes; /* not 0 */
+} fry_ucx_mark_part;
+
+/*
+ * Reads up to FRY_UCX_MARK_PARTS parts, then the mark, from another process, or this one, by one
+ * call: what it costs to look the process up is as much as to copy some KiB. The result is of all
+ * of them together.
+ */
+fry_ucx_mark_result fry_ucx_mark_read_parts(const fry_ucx_mark_place *place,
+                                            const fry_ucx_mark_part *parts, size_t count);
+
+/* The same of one part. size_bytes 0: reads the mark alone. */
 fry_ucx_mark_result fry_ucx_mark_read(const fry_ucx_mark_place *place, void *to, uint64_t from,
                                       size_t size_bytes);
 

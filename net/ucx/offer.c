@@ -313,29 +313,59 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
     pull->done(pull, FERRY_OK, NULL);
 }
 
-/* Reads within bounds, because pulls come faster than reads. A pull's done may pull again. */
+/* The next parts to read, of as many parcels; the last may be read in part. */
+static size_t next_parts(const fry_ucx_channel *channel,
+                         fry_ucx_mark_part parts[FRY_UCX_MARK_PARTS])
+{
+    size_t count = 0, room = READ_BYTES;
+    for (const fry_ucx_parcel *parcel = channel->to_read;
+         parcel != NULL && count < FRY_UCX_MARK_PARTS && room > 0; parcel = parcel->next) {
+        uint64_t rest = parcel->size_bytes - parcel->offset_bytes;
+        size_t part = rest < room ? (size_t)rest : room;
+        parts[count++] = (fry_ucx_mark_part){(char *)parcel->pull->memory + parcel->offset_bytes,
+                                             parcel->address + parcel->offset_bytes, part};
+        room -= part;
+    }
+    return count;
+}
+
+/* The first part is read, well or badly. */
+static void end_part(fry_ucx_channel *channel, const fry_ucx_mark_part *part,
+                     fry_ucx_mark_result result)
+{
+    fry_ucx_parcel *parcel = channel->to_read;
+    parcel->offset_bytes += part->size_bytes;
+    channel->may_read_bytes -=
+        part->size_bytes < channel->may_read_bytes ? part->size_bytes : channel->may_read_bytes;
+    if (result != FRY_UCX_MARK_STANDS || parcel->offset_bytes == parcel->size_bytes)
+        end_reading(channel, result);
+}
+
+/*
+ * Reads within bounds, because pulls come faster than reads. A pull's done may pull again, which
+ * goes to the end of the list. If not all parts can be read, each is tried by itself.
+ */
 static size_t read_on(fry_ucx_channel *channel)
 {
-    size_t count = 0;
+    fry_ucx_mark_part parts[FRY_UCX_MARK_PARTS];
+    size_t done = 0;
     if (channel->is_reading)
         return 0;
     channel->is_reading = true;
     while (channel->to_read != NULL && channel->may_read_bytes > 0 &&
            channel->state == FRY_UCX_CHANNEL_CONNECTED) {
-        fry_ucx_parcel *parcel = channel->to_read;
-        uint64_t rest = parcel->size_bytes - parcel->offset_bytes;
-        size_t part = rest < READ_BYTES ? (size_t)rest : READ_BYTES;
-        const fry_ucx_mark_result result =
-            fry_ucx_mark_read(&channel->other, (char *)parcel->pull->memory + parcel->offset_bytes,
-                              parcel->address + parcel->offset_bytes, part);
-        channel->may_read_bytes -= part < channel->may_read_bytes ? part : channel->may_read_bytes;
-        parcel->offset_bytes += part;
-        count++;
-        if (result != FRY_UCX_MARK_STANDS || parcel->offset_bytes == parcel->size_bytes)
-            end_reading(channel, result);
+        size_t count = next_parts(channel, parts);
+        fry_ucx_mark_result result = fry_ucx_mark_read_parts(&channel->other, parts, count);
+        if (result == FRY_UCX_MARK_UNKNOWN && count > 1) {
+            count = 1;
+            result = fry_ucx_mark_read_parts(&channel->other, parts, count);
+        }
+        for (size_t i = 0; i < count && channel->state == FRY_UCX_CHANNEL_CONNECTED; i++)
+            end_part(channel, &parts[i], result);
+        done += count;
     }
     channel->is_reading = false;
-    return count;
+    return done;
 }
 
 static void read_from_now(fry_ucx_channel *channel, fry_ucx_parcel *parcel, fry_pull *pull)
@@ -344,7 +374,8 @@ static void read_from_now(fry_ucx_channel *channel, fry_ucx_parcel *parcel, fry_
     parcel->offset_bytes = 0;
     fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_READ);
     append(&channel->to_read, &channel->last_to_read, parcel);
-    (void)read_on(channel);
+    if (!pull->may_wait)
+        (void)read_on(channel);
 }
 
 void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull)

@@ -280,7 +280,7 @@ static void reach(side *s)
     uint64_t address = w->found.address;
     if (!is_within)
         w->found.address = 0;
-    bool is_taken = fry_peer_reach(&o->message, &w->found, o->offset, NULL);
+    bool is_taken = fry_peer_reach(&o->message, &w->found, o->offset, pick(2), NULL);
     w->found.address = address;
     if (is_taken)
         return;
