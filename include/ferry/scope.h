@@ -21,8 +21,9 @@ typedef struct ferry_scope_options {
     size_t struct_size;        /* sizeof(ferry_scope_options) */
     int64_t deadline_ns;       /* of every operation that joins and has no earlier one:
                                   ferry_op_options.deadline_ns. 0: none */
-    uint64_t bytes_per_second; /* 0: no limit. Else at most so many bytes of copies, sends and
-                                  receives of the scope begin in a second. At most 2^60 */
+    uint64_t bytes_per_second; /* 0: no limit. Else at most so many bytes of copies, sends,
+                                  receives, gets and puts of the scope begin in a second. At
+                                  most 2^60 */
     uint64_t burst_bytes;      /* with a limit: how many may begin at once after a pause. 0: what
                                   the limit allows in 10 ms. At most what it allows in an hour */
 } ferry_scope_options;

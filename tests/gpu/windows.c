@@ -169,14 +169,26 @@ static void test_behind(scene *self)
 
 /* ---- closed ---- */
 
+static ferry_future *say_busy(scene *self)
+{
+    return ferry_send(self->own.group, 0, 2000, (ferry_span){0}, NULL);
+}
+
+static void hear_busy(scene *self)
+{
+    CHECK_STATUS(gpu_end(ferry_recv(self->own.group, 1, 2000, (ferry_span){0}, NULL)), FERRY_OK);
+}
+
 /* Until the window is closed or its owner gone. What was got well is what was there before. */
-static void use_until_it_ends(scene *self, ferry_window *window)
+static void use_until_it_ends(scene *self, ferry_window *window, uint64_t busy_after)
 {
     OWN_BUFFER *into = gpu_buffer(self->own.at.gpus[0], 2 * MIB, FERRY_MEMORY_PLAIN);
     ferry_status status = FERRY_OK;
     for (uint64_t i = 0; status == FERRY_OK; i++) {
         bool is_right = false;
         ferry_span span = ferry_buffer_span(into);
+        if (i == busy_after)
+            CHECK_STATUS(gpu_end(say_busy(self)), FERRY_OK);
         if (i % 3 == 2) {
             status = gpu_end(ferry_put(window, 2 * MIB, span, NULL));
             continue;
@@ -196,7 +208,7 @@ static void test_closed(scene *self)
         if (self->rank == 1) {
             ferry_window *window = found(self, 0);
             meet(self);
-            use_until_it_ends(self, window);
+            use_until_it_ends(self, window, (uint64_t)i % 3);
             ferry_window_release(window);
             meet(self);
             continue;
@@ -206,7 +218,7 @@ static void test_closed(scene *self)
         write_to(&self->own, (ferry_span){buffer, 0, 2 * MIB}, 5);
         ferry_window *window = opened(self, buffer);
         meet(self);
-        (void)usleep(20000 * (useconds_t)(i % 3));
+        hear_busy(self);
         close_window(window);
         write_to(&self->own, ferry_buffer_span(buffer), 6);
         meet(self);

@@ -20,6 +20,7 @@
 #define SECOND_NS INT64_C(1000000000)
 #define BYTES ((size_t)4 << 20)
 #define AFTER 0xaa
+#define BUSY 40 /* operations, after which it is in the midst of them */
 
 enum { GETS, PUTS, WINDOWS };
 
@@ -129,6 +130,8 @@ static ferry_status use(net_self *self, ferry_window *windows[WINDOWS],
         if (status != FERRY_OK)
             return net_self_tell(self, "failed", future);
         ferry_future_release(future);
+        if (done == BUSY)
+            net_say("busy");
     }
     net_say("used %zu", done);
     return FERRY_OK;
@@ -210,6 +213,7 @@ static void use_and_close(bool has_hosts)
     net_member *members[2];
     begin(members, has_hosts, "lease_ms=10000", "count=300");
     net_tell(members[1], "go");
+    (void)net_hear(members[1], "busy");
     (void)net_hear(members[1], "used");
     (void)closes(members[0]);
     net_tell(members[1], "end");
@@ -218,7 +222,7 @@ static void use_and_close(bool has_hosts)
 
     begin(members, has_hosts, "lease_ms=10000", NULL);
     net_tell(members[1], "go");
-    net_rest(SECOND_NS / 2);
+    (void)net_hear(members[1], "busy");
     (void)closes(members[0]);
     const char *failed = net_hear(members[1], "failed");
     NET_CHECK(strstr(failed, "FERRY_E_NOT_FOUND") != NULL && strstr(failed, "rank=0") != NULL, "%s",
@@ -235,6 +239,7 @@ static void owner_stands_still(void)
     begin(members, false, "lease_ms=20000", "only_gets=200");
     net_signal(members[0], SIGSTOP);
     net_tell(members[1], "go");
+    (void)net_hear(members[1], "busy");
     (void)net_hear(members[1], "used");
     net_signal(members[0], SIGCONT);
     (void)closes(members[0]);
@@ -249,7 +254,7 @@ static void owner_is_killed(bool has_hosts)
     net_member *members[2];
     begin(members, has_hosts, "lease_ms=5000", "lives_on=yes");
     net_tell(members[1], "go");
-    net_rest(SECOND_NS / 2);
+    (void)net_hear(members[1], "busy");
     net_signal(members[0], SIGKILL);
     net_end_by(members[0], SIGKILL);
     const char *failed = net_hear(members[1], "failed");
@@ -266,7 +271,7 @@ static void owner_is_killed(bool has_hosts)
     (void)net_hear(next, "open");
     (void)net_hear(members[1], "found");
     net_tell(members[1], "go");
-    net_rest(SECOND_NS / 4);
+    (void)net_hear(members[1], "busy");
     (void)closes(next);
     (void)net_hear(members[1], "failed");
     net_tell(members[1], "end");
@@ -280,7 +285,7 @@ static void user_is_killed(bool has_hosts)
     net_member *members[2];
     begin(members, has_hosts, "lease_ms=5000", NULL);
     net_tell(members[1], "go");
-    net_rest(SECOND_NS / 4);
+    (void)net_hear(members[1], "busy");
     net_signal(members[1], SIGSTOP);
     net_tell(members[0], "close");
     (void)net_hear(members[0], "closing");
@@ -302,7 +307,7 @@ static void user_stands_still(bool has_hosts)
     net_member *members[2];
     begin(members, has_hosts, "lease_ms=2000", NULL);
     net_tell(members[1], "go");
-    net_rest(SECOND_NS / 4);
+    (void)net_hear(members[1], "busy");
     net_signal(members[1], SIGSTOP);
     net_stopwatch watch = net_stopwatch_start();
     const char *closed = closes(members[0]);
