@@ -50,6 +50,7 @@
 #include "engine/loop/own_thread.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
+#include "engine/messages/notices.h"
 #include "engine/observe/stats_socket.h"
 #include "engine/observe/watchdog.h"
 #include "engine/tasks/executor.h"
@@ -106,6 +107,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->joins);
+    fry_pool_close(&engine->notices);
     fry_pool_close(&engine->transfers);
     fry_pool_close(&engine->reserve);
     fry_pool_close(&engine->writables);
@@ -258,10 +260,12 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->scopes, memory, fry_scope_bytes(options->stats != 0),
                   options->max_nodes);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
+    fry_pool_open(&engine->notices, memory, FRY_NOTICE_SLOT_BYTES, options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
     fry_pool_news news = {fry_room_has_come, engine};
-    engine->nodes.news = engine->edges.news = engine->uses.news = engine->transfers.news = news;
+    engine->nodes.news = engine->edges.news = engine->uses.news = engine->transfers.news =
+        engine->notices.news = news;
     fry_pools_add_cache(engine); /* for role_context */
 }
 

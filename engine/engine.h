@@ -183,6 +183,7 @@ struct ferry_engine {
     fry_intern labels;   /* copies: FERRY_OP_LABEL_COPIED */
     fry_pool joins;      /* see join.h */
     fry_pool transfers;  /* the peers' state of messages */
+    fry_pool notices;    /* bytes of notices, of senders and takers */
     const struct fry_connection_opener
         *connection_opener;    /* set by a test before it joins; NULL: UCX's */
     fry_pool reserve;          /* nodes that stand for refused writes */

@@ -30,8 +30,9 @@ static bool has_message(const fry_node *node)
 {
     if (node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV)
         return fry_future_status(&node->future) == FERRY_OK;
-    return (node->kind == FRY_OP_TAKE || node->kind == FERRY_OP_PROBE) &&
-           node->op.message.met.came != 0;
+    bool meets = node->kind == FRY_OP_TAKE || node->kind == FERRY_OP_PROBE ||
+                 node->kind == FERRY_OP_NOTICE_NEXT;
+    return meets && node->op.message.met.came != 0;
 }
 
 ferry_status ferry_message_describe(const ferry_future *future, ferry_message_info *info)
@@ -47,9 +48,10 @@ ferry_status ferry_message_describe(const ferry_future *future, ferry_message_in
         return FERRY_E_NOT_FOUND;
     const fry_message_op *message = &node->op.message;
     bool is_plain = node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV;
+    bool has_tag = node->kind != FERRY_OP_NOTICE_NEXT;
     ferry_message_info found = {.struct_size = sizeof found,
                                 .rank = (ferry_rank)(is_plain ? message->rank : message->met.rank),
-                                .tag = message->tag,
+                                .tag = has_tag ? message->tag : 0,
                                 .size_bytes =
                                     is_plain ? message->size_bytes : message->met.came - 1};
     return fry_struct_hand_out(info, &found, sizeof found);

@@ -156,9 +156,10 @@ ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
         fry_future_status(future) != FERRY_OK)
         return FERRY_E_NOT_FOUND;
     const fry_node *node = fry_node_of(future);
-    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value
-                            : node->kind == FERRY_OP_ASYNC ? node->op.async.value
-                                                           : NULL;
+    const fry_value *kept = node->kind == FERRY_OP_PROMISE       ? node->op.promise.value
+                            : node->kind == FERRY_OP_ASYNC       ? node->op.async.value
+                            : node->kind == FERRY_OP_NOTICE_NEXT ? node->op.notice.value
+                                                                 : NULL;
     if (kept == NULL)
         return FERRY_E_NOT_FOUND;
     ferry_value found = {

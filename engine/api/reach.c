@@ -54,6 +54,8 @@ fry_node *fry_request_reach(fry_request *request, ferry_op_kind kind, ferry_wind
     if (transfer != NULL) {
         fry_transfer_init(transfer, node, window->route, offset, span, kind == FERRY_OP_PUT);
         transfer->message.may_join = false;
+        transfer->message.is_apart = true;
+        transfer->message.is_notice = false;
         transfer->window = window;
         fry_window_retain(window);
         return node;

@@ -35,6 +35,14 @@ fry_refusal fry_request_check_message_span(ferry_engine *engine, bool is_written
     return why;
 }
 
+fry_refusal fry_request_check_group(const ferry_group *group)
+{
+    fry_refusal why = fry_membership_refusal(group);
+    if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
+        return fry_refuse(group->engine, FRY_REFUSED_GROUP_NOT_JOINED);
+    return why;
+}
+
 /* Of a group that has been joined: whom and what the message names. */
 static fry_refusal check_names(ferry_engine *engine, ferry_op_kind kind, const ferry_group *group,
                                ferry_rank peer, ferry_tag tag)
@@ -56,9 +64,7 @@ static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_g
         return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
     if (group->engine != engine)
         return fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
-    fry_refusal why = fry_membership_refusal(group);
-    if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
-        return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
+    fry_refusal why = fry_request_check_group(group);
     if (why != FRY_TAKEN)
         return why;
     why = check_names(engine, kind, group, peer, tag);

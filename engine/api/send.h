@@ -12,6 +12,9 @@ typedef struct fry_transfer fry_transfer;
 fry_refusal fry_request_check_message_span(ferry_engine *engine, bool is_written,
                                            const ferry_span *span);
 
+/* Whether the group, which is not NULL, takes operations by now. */
+fry_refusal fry_request_check_group(const ferry_group *group);
+
 /* Takes the peer's slot for a node. NULL: *why_p says why. */
 fry_transfer *fry_request_transfer(const fry_request *request, fry_refusal *why_p);
 

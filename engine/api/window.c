@@ -38,9 +38,7 @@ static fry_refusal check_group(ferry_group *group, const char *name, ferry_windo
     ferry_engine *engine = group->engine;
     if (window_p == NULL)
         return fry_refuse(engine, FRY_REFUSED_WINDOW_NULL);
-    fry_refusal why = fry_membership_refusal(group);
-    if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
-        return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
+    fry_refusal why = fry_request_check_group(group);
     if (why == FRY_TAKEN && !fry_group_is_name(name, FRY_GROUP_KEY_BYTES, true))
         why = fry_refuse(engine, FRY_REFUSED_WINDOW_NAME);
     return why;

@@ -303,8 +303,11 @@ void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *
 
 fry_fault fry_node_fault(const fry_node *node, ferry_status status)
 {
-    return (fry_fault){
-        .status = status, .rank = -1, .op = node->future.id, .label = fry_node_label(node)};
+    int32_t (*rank)(const fry_node *) = kind_of(node)->rank;
+    return (fry_fault){.status = status,
+                       .rank = rank != NULL ? rank(node) : -1,
+                       .op = node->future.id,
+                       .label = fry_node_label(node)};
 }
 
 fry_error *fry_node_error(const fry_node *node, ferry_status status, const char *text)

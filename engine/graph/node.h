@@ -34,13 +34,13 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_PUT + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                    /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_TAKE,                    /* a receive in a group with any source: take.c */
-    FRY_OP_GIVE,                    /* a send for another member's get: reach.c */
-    FRY_OP_ACCEPT,                  /* a receive for another member's put: reach.c */
-    FRY_OP_STAGE,                   /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                     /* messages launched together: pairing.c */
+    FRY_OP_JOIN = FERRY_OP_NOTICE_NEXT + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                            /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                            /* a receive in a group with any source: take.c */
+    FRY_OP_GIVE,                            /* a send for another member's get: reach.c */
+    FRY_OP_ACCEPT,                          /* a receive for another member's put: reach.c */
+    FRY_OP_STAGE,                           /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                             /* messages launched together: pairing.c */
     FRY_OP_KINDS,
 };
 
@@ -242,7 +242,10 @@ typedef struct fry_message_op {
         fry_message_met met; /* FRY_OP_TAKE, FERRY_OP_PROBE */
     };
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
-    ferry_buffer *buffer;
+    union {
+        ferry_buffer *buffer;
+        ferry_group *group; /* FERRY_OP_NOTICE: it keeps the group */
+    };
     uint64_t offset; /* or the sender's operation, also of a receive that has failed */
     uint64_t size_bytes : 48;
     uint64_t rank : 16; /* of the other end; FRY_MESSAGE_RANK_ANY */
@@ -255,6 +258,15 @@ typedef struct fry_value {
     uint64_t version;
     char bytes[]; /* and a zero byte */
 } fry_value;
+
+/* Who takes the next notice. It keeps the group. */
+typedef struct fry_notice_op {
+    fry_message_met met; /* first, like a message's */
+    fry_value *value;    /* of the engine's notices */
+    ferry_group *group;
+    TAILQ_ENTRY(fry_node) entry; /* is_waiting: of group->nexts. is_refused: of nexts_refused */
+    bool is_waiting, is_refused;
+} fry_notice_op;
 
 /* A function that begins what its promise ends: engine/tasks/later.h. */
 typedef struct fry_call_async_op {
@@ -364,6 +376,7 @@ struct fry_node {
                 fry_batch_op batch;
                 fry_scope_op scope;
                 fry_window_op window;
+                fry_notice_op notice;
             } op;
         };
         fry_join_op join;
@@ -463,7 +476,8 @@ static inline bool fry_node_is_landing(const fry_node *node)
 /* Whether it moves bytes of this member to another one, or the other way round. */
 static inline bool fry_node_is_sent(const fry_node *node)
 {
-    return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_PUT || node->kind == FRY_OP_GIVE;
+    return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_PUT ||
+           node->kind == FERRY_OP_NOTICE || node->kind == FRY_OP_GIVE;
 }
 
 static inline bool fry_node_is_received(const fry_node *node)

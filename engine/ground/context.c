@@ -39,6 +39,7 @@ static void context_leave(fry_context_slot *slot)
         fry_pool_flush(&engine->readers, &context->readers);
         fry_pool_flush(&engine->joins, &context->joins);
         fry_pool_flush(&engine->transfers, &context->transfers);
+        fry_pool_flush(&engine->notices, &context->notices);
         (void)pthread_mutex_lock(&engine->cold);
         context->next_idle = engine->idle_contexts;
         engine->idle_contexts = context;
@@ -58,6 +59,7 @@ void fry_pools_add_cache(ferry_engine *engine)
     fry_pool_add_cache(&engine->readers);
     fry_pool_add_cache(&engine->joins);
     fry_pool_add_cache(&engine->transfers);
+    fry_pool_add_cache(&engine->notices);
 }
 
 static void thread_end(void *slots)

@@ -13,7 +13,7 @@ typedef struct fry_context {
     struct fry_context *next; /* in the list of all contexts of the engine, or of idle ones */
     struct fry_context *next_idle;
     struct ferry_engine *engine;
-    fry_pool_cache nodes, edges, uses, segments, readers, joins, transfers, notes;
+    fry_pool_cache nodes, edges, uses, segments, readers, joins, transfers, notes, notices;
     fry_trace_ring *ring;      /* the ring in which its thread records; NULL: none */
     fry_trace_ring *next_ring; /* the ring that the thread will use next: a larger one, or the same;
                                   NULL: none */

@@ -128,6 +128,9 @@
     X(WINDOW_CLOSED, FERRY_E_INVALID, "the window was closed before")                              \
     X(WINDOW_RIGHT, FERRY_E_INVALID, "the window's rights do not allow this")                      \
     X(WINDOW_OUTSIDE, FERRY_E_INVALID, "the bytes reach past the end of the window")               \
+    /* notices */                                                                                  \
+    X(NOTICE_DATA, FERRY_E_INVALID, "data is NULL, and size_bytes is not 0")                       \
+    X(NOTICE_SIZE, FERRY_E_INVALID, "size_bytes is above FERRY_NOTICE_BYTES_MAX")                  \
     /* groups: joining */                                                                          \
     X(JOIN_NULL, FERRY_E_INVALID, "options or group_p is NULL")                                    \
     X(JOIN_SIZE_OF, FERRY_E_INVALID,                                                               \

@@ -39,6 +39,7 @@ static fry_refusal make(fry_turn *turn, fry_route *route, ferry_window *window,
                              (size_t)reach->size_bytes};
     fry_transfer_init(transfer, node, route, reach->tag, &span, !reach->is_put);
     transfer->message.is_apart = true;
+    transfer->message.is_notice = false;
     transfer->message.may_join = false;
     transfer->landed.is_apart = true; /* nothing is queued behind it on a device */
     transfer->message.reach_number = reach->epoch;

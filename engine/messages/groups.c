@@ -41,6 +41,7 @@
 #include "engine/messages/members.h"
 #include "engine/messages/membership.h"
 #include "engine/messages/message.h"
+#include "engine/messages/notices.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/window.h"
@@ -55,8 +56,6 @@
 /* The role. */
 static void note_any(ferry_group *group)
 {
-    if (group->any == NULL)
-        return;
     group->has_any_news = true;
     fry_store_relaxed(&group->members->has_looks, 1);
 }
@@ -630,7 +629,11 @@ static void look_at_some(fry_turn *turn, ferry_group *group)
     if (group->leaving != FRY_LEAVING_NOT)
         look_at_leaving(turn, group);
     if (group->has_any_news)
+        fry_notices_look(turn, group);
+    if (group->has_any_news && group->any != NULL)
         fry_alone_look(turn, group);
+    else
+        group->has_any_news = false;
     if (group->leaving == FRY_LEAVING_ENTERS)
         fry_store_relaxed(&group->members->has_looks, 1);
 }

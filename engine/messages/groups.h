@@ -54,7 +54,7 @@ struct ferry_group {
                             0, since its receives are of another kind */
     uint64_t stop_step;  /* atomic */
     fry_route *routes;
-    uint32_t references;  /* atomic: its own, and its windows' */
+    uint32_t references;  /* atomic: its own, and those of windows and notices */
     fry_any *any;         /* what waits for messages of any source; NULL: the option is off */
     pthread_mutex_t lock; /* for news[].info; nobody waits while holding it */
     fry_member_news *news;
@@ -77,7 +77,7 @@ struct ferry_group {
     bool has_left;           /* FRY_LEAVING_TELLS: the store knows */
     bool has_timer, is_late; /* the step has a timer; it has expired */
     bool has_seen_inbox;     /* FRY_LEAVING_ENTERS */
-    bool has_any_news;       /* those who wait in `any` may wait in vain from now on */
+    bool has_any_news;       /* who waits for any member may wait in vain from now on */
     uint64_t takes_awaited;  /* likewise: after this many takes of the inbox all has entered */
     int64_t linger_until_ns; /* INT64_MAX: for ever */
     fry_timer timer;
@@ -89,6 +89,8 @@ struct ferry_group {
     /* Baton. */
     uint64_t open;                      /* transfers */
     TAILQ_HEAD(, ferry_window) windows; /* sought, found or own, until they are over */
+    TAILQ_HEAD(, fry_node) nexts;       /* who waits for the next notice, in order: notices.c */
+    TAILQ_HEAD(, fry_route) noticing;   /* has_notices, in order */
 };
 
 /* Begins to join; is_over: the future was already cancelled. The role, without the baton. */

@@ -74,6 +74,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/message.h"
 #include "engine/messages/neighbour.h"
+#include "engine/messages/notices.h"
 #include "engine/messages/pairing_open.h"
 #include "engine/messages/pause.h"
 #include "engine/messages/route.h"
@@ -107,6 +108,7 @@ static fry_members *make(ferry_engine *engine)
     fry_hiding_init(&members->hiding);
     TAILQ_INIT(&members->pairings.wanted);
     TAILQ_INIT(&members->windows_due);
+    TAILQ_INIT(&members->nexts_refused);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -249,6 +251,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
         done += fry_pairings_turn(turn, members);
     if (fry_unlikely(fry_windows_have_work(members)))
         done += fry_windows_turn(turn, members);
+    if (fry_unlikely(!TAILQ_EMPTY(&members->nexts_refused)))
+        done += fry_notices_turn(turn, members);
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL) {
@@ -355,8 +359,9 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_windows_have_work(members) || fry_stages_have_work(turn->engine, &members->stages) ||
-        has_job(members) || fry_pairings_must_not_sleep(&members->pairings))
+        fry_windows_have_work(members) || !TAILQ_EMPTY(&members->nexts_refused) ||
+        fry_stages_have_work(turn->engine, &members->stages) || has_job(members) ||
+        fry_pairings_must_not_sleep(&members->pairings))
         return false;
     if (LIST_EMPTY(&members->polled))
         return true;

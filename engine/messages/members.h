@@ -47,6 +47,7 @@ struct fry_members {
     fry_queue asks;
     fry_queue faulted;
     TAILQ_HEAD(, ferry_window) windows_due; /* to be opened, sought or closed */
+    TAILQ_HEAD(, fry_node) nexts_refused;   /* of groups that had ended: notices.c */
     fry_hiding hiding;
     fry_pairings pairings;
     fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */

@@ -44,6 +44,8 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     group->members = members;
     group->references = 1;
     TAILQ_INIT(&group->windows);
+    TAILQ_INIT(&group->nexts);
+    TAILQ_INIT(&group->noticing);
     group->rank = FRY_RANK_ANY;
     group->pause.waits_for = -1;
     group->stop_step = UINT64_MAX;

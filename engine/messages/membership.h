@@ -10,7 +10,7 @@
 ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options);
 void fry_membership_free(ferry_group *group);
 
-/* A window keeps its group's memory, whatever becomes of the group. Any thread. */
+/* A window or a notice keeps its group's memory, whatever becomes of the group. Any thread. */
 static inline void fry_membership_retain(ferry_group *group)
 {
     (void)fry_fetch_add(&group->references, 1);

@@ -36,6 +36,7 @@
 #include "engine/messages/launch.h"
 #include "engine/messages/members.h"
 #include "engine/messages/neighbour.h"
+#include "engine/messages/notices.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
 #include "engine/messages/stage.h"
@@ -50,10 +51,24 @@
 
 /* ---- slots ---- */
 
+static void give_notice(ferry_engine *engine, fry_context *context, const fry_transfer *transfer)
+{
+    if (transfer->message.memory != NULL)
+        fry_pool_give(&engine->notices, &context->notices, transfer->message.memory);
+}
+
+static void let_go(fry_turn *turn, fry_transfer *transfer)
+{
+    if (transfer->window != NULL)
+        fry_window_is_used_no_more(turn, transfer);
+    if (transfer->message.is_notice)
+        give_notice(turn->engine, turn->context, transfer);
+}
+
 static void give(fry_turn *turn, fry_transfer *transfer)
 {
-    if (fry_unlikely(transfer->window != NULL))
-        fry_window_is_used_no_more(turn, transfer);
+    if (fry_unlikely(transfer->message.is_apart))
+        let_go(turn, transfer);
     fry_pool_give(&turn->engine->transfers, &turn->context->transfers, transfer);
 }
 
@@ -89,11 +104,12 @@ static void describe(const fry_node *node, const fry_route *route, fry_fault *fa
 /* "send with member 3", for errors. */
 static void name(const fry_node *node, const fry_route *route, char text[NAME_BYTES])
 {
-    const char *what = node->kind == FERRY_OP_PROBE ? "probe"
-                       : node->kind == FERRY_OP_GET ? "get"
-                       : node->kind == FERRY_OP_PUT ? "put"
-                       : fry_node_is_sent(node)     ? "send"
-                                                    : "receive";
+    const char *what = node->kind == FERRY_OP_PROBE    ? "probe"
+                       : node->kind == FERRY_OP_GET    ? "get"
+                       : node->kind == FERRY_OP_PUT    ? "put"
+                       : node->kind == FERRY_OP_NOTICE ? "notice"
+                       : fry_node_is_sent(node)        ? "send"
+                                                       : "receive";
     if (is_open(node))
         (void)snprintf(text, NAME_BYTES, "%s of any member", what);
     else
@@ -331,6 +347,7 @@ const fry_peer_events fry_transfer_events = {
     .window_sought = fry_window_sought,
     .window_left = fry_window_left,
     .reached = fry_window_reached,
+    .noticed = fry_notices_come,
     .gone = fry_neighbour_gone,
 };
 
@@ -554,6 +571,8 @@ void fry_messages_discard(ferry_engine *engine, fry_context *context, fry_node *
     fry_transfer *transfer = node->op.message.transfer;
     if (transfer->window != NULL)
         fry_window_unretain(transfer->window);
+    if (transfer->message.is_apart && transfer->message.is_notice)
+        give_notice(engine, context, transfer);
     fry_pool_give(&engine->transfers, &context->transfers, transfer);
 }
 

@@ -63,6 +63,8 @@ struct fry_route {
     fry_pair_note pair_note;  /* pair_is_wanted: what is to be made */
     TAILQ_ENTRY(fry_route) pair_wanted;
     fry_route *gathered_next;
+    bool has_notices; /* in group->noticing: somebody may take them */
+    TAILQ_ENTRY(fry_route) noticing;
     fry_link ask_link;
     fry_fault connection_fault;
 

@@ -36,6 +36,7 @@
 #include <ferry/group.h>
 #include <ferry/info.h>
 #include <ferry/message.h>
+#include <ferry/notice.h>
 #include <ferry/op.h>
 #include <ferry/queue.h>
 #include <ferry/scope.h>

@@ -32,7 +32,9 @@ extern "C" {
     X(FERRY_OP_WINDOW, 18, "window")                                                               \
     X(FERRY_OP_FIND, 19, "find")                                                                   \
     X(FERRY_OP_GET, 20, "get")                                                                     \
-    X(FERRY_OP_PUT, 21, "put")
+    X(FERRY_OP_PUT, 21, "put")                                                                     \
+    X(FERRY_OP_NOTICE, 22, "notice")                                                               \
+    X(FERRY_OP_NOTICE_NEXT, 23, "notice next")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */

@@ -87,6 +87,7 @@ void fry_link_connect_self(fry_link_peer *link)
         .unexpected_max = own->unexpected_max,
         .window_bytes = own->window_bytes,
         .has_pieces = true,
+        .has_windows = true,
     };
     uint8_t address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;

@@ -237,7 +237,7 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
 {
     const uint8_t *from = arrival->header;
     bool is_right = true;
-    header->is_apart = false;
+    header->is_apart = header->is_notice = false;
     if (fry_likely(connection->has_short && bytes > 0 && from[0] == FRY_WIRE_SHORT)) {
         is_right = fry_wire_unpack_short(from, bytes, connection->receive_number,
                                          connection->op_received, header);
@@ -250,7 +250,8 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
     if (fry_unlikely(is_right && (header->kind >= FRY_WIRE_FIND || header->is_apart)))
-        return connection->windows != NULL;
+        return connection->windows != NULL &&
+               (!header->is_notice || connection->peer->options.events->noticed != NULL);
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_OFFER))
         return connection->joint != NULL;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_VIEW))

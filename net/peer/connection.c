@@ -7,6 +7,7 @@
 #include "net/peer/fault.h"
 #include "net/peer/match.h"
 #include "net/peer/state.h"
+#include "net/peer/untaken.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
 
@@ -16,6 +17,7 @@
 #define BATCH_MAX 64         /* answers */
 #define RECORDS_MAX_FACTOR 3 /* a slot has at most a message and two recalls: recall() */
 #define HEADERS_LATE_MIN 1024
+#define NOTICE_ROOMS_BYTES (FRY_NOTICES_UNTAKEN * FRY_NOTICE_BYTES)
 #define SLICES (FRY_CONNECTION_ASKED + FRY_CONNECTION_SERVED)
 
 static uint32_t power_of_2_from(uint32_t value)
@@ -58,6 +60,8 @@ static bool allocate(fry_peer_connection *connection, bool has_any)
         connection->joint = fry_alloc(memory, sizeof(fry_joint), _Alignof(fry_joint));
     if (connection->session.has_windows)
         connection->windows = fry_alloc_table(memory, sizeof(fry_finds), true);
+    if (connection->session.has_windows)
+        connection->notice_rooms = fry_alloc_table(memory, NOTICE_ROOMS_BYTES, false);
     if (connection->is_keyed)
         connection->headers_seen = fry_alloc_table(memory, headers_bytes(connection), true);
     if (has_any)
@@ -68,7 +72,8 @@ static bool allocate(fry_peer_connection *connection, bool has_any)
            connection->bundles != NULL && connection->slices != NULL && connection->wants != NULL &&
            connection->stash != NULL && connection->by_slot != NULL &&
            (connection->joint != NULL || !connection->session.has_pairs) &&
-           (connection->windows != NULL || !connection->session.has_windows) &&
+           ((connection->windows != NULL && connection->notice_rooms != NULL) ||
+            !connection->session.has_windows) &&
            (!connection->is_keyed || connection->headers_seen != NULL) &&
            (!has_any || connection->unmatched != NULL);
 }
@@ -129,6 +134,7 @@ void fry_peer_connection_close(fry_peer_connection *connection)
     size_t ring = (size_t)connection->ring_mask + 1;
     if (connection->joint != NULL)
         fry_free(memory, connection->joint, sizeof(fry_joint));
+    fry_free_table(memory, connection->notice_rooms, NOTICE_ROOMS_BYTES);
     fry_free_table(memory, connection->windows, sizeof(fry_finds));
     fry_free_table(memory, connection->unmatched, connection->record_count * sizeof(fry_unmatched));
     fry_free_table(memory, connection->headers_seen, headers_bytes(connection));
@@ -159,6 +165,7 @@ fry_record *fry_connection_take_record(fry_peer_connection *connection)
     else
         return NULL;
     record->receive = NULL;
+    record->is_notice = false;
     record->next = NULL;
     record->previous = NULL;
     record->token = NULL;
@@ -168,6 +175,8 @@ fry_record *fry_connection_take_record(fry_peer_connection *connection)
 
 void fry_connection_give_record(fry_peer_connection *connection, fry_record *record)
 {
+    if (fry_unlikely(record->is_notice) && record->notice != NULL)
+        fry_untaken_give_room(connection, record->notice);
     while (record->data != NULL) {
         fry_chunk *chunk = record->data;
         record->data = chunk->next;

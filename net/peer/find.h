@@ -7,6 +7,7 @@
 
 #include "net/peer/peer.h"
 
+typedef struct fry_record fry_record;
 typedef struct fry_wire_header fry_wire_header;
 
 #define FRY_WINDOWS_MOST 1024 /* windows of one member that another seeks or has found, at once */
@@ -84,12 +85,19 @@ typedef struct fry_grant_slot {
     char name[FRY_WINDOW_NAME_BYTES];
 } fry_grant_slot;
 
+#define FRY_FINDS_NOTICES 256
+
+/* What a connection has for windows and notices. Tables are used from the front. */
 typedef struct fry_finds {
     uint32_t due;                     /* number of words that wait for a control */
     uint32_t find_count, grant_count; /* slots that were ever used */
     TAILQ_HEAD(, fry_message) untold; /* send.c: they wait for a control */
     fry_find_slot finds[FRY_WINDOWS_MOST];
     fry_grant_slot grants[FRY_WINDOWS_MOST];
+    /* notice.c */
+    fry_record *notice_first, *notice_last; /* that can be taken */
+    uint32_t notice_fresh, notice_free_count;
+    uint16_t notice_free[FRY_FINDS_NOTICES];
 } fry_finds;
 
 void fry_finds_attach(fry_peer *peer);

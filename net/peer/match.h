@@ -51,17 +51,21 @@ struct fry_record {
     };
     uint64_t op;
     uint64_t size_bytes;
-    uint32_t number, slot;       /* from its header */
-    uint32_t ahead;              /* until it is matched */
-    uint32_t gap;                /* unexpected: free places between it and the message before it */
-    uint8_t kind;                /* fry_wire_kind */
-    bool is_asking;              /* in pieces: in the list of those with more to ask for */
-    bool has_no_place;           /* in pieces: they can't be read where the sender has them */
-    bool may_join;               /* HELD: its sender can launch it with others, in a lot */
-    uint8_t join;                /* fry_join; joint.c */
-    bool is_apart;               /* of a window */
-    uint8_t pieces;              /* in pieces: how many are under way */
-    fry_message *receive;        /* the receive that has it; NULL: none yet */
+    uint32_t number, slot; /* from its header */
+    uint32_t ahead;        /* until it is matched */
+    uint32_t gap;          /* unexpected: free places between it and the message before it */
+    uint8_t kind;          /* fry_wire_kind */
+    bool is_asking;        /* in pieces: in the list of those with more to ask for */
+    bool has_no_place;     /* in pieces: they can't be read where the sender has them */
+    bool may_join;         /* HELD: its sender can launch it with others, in a lot */
+    uint8_t join;          /* fry_join; joint.c */
+    bool is_apart;         /* of a window */
+    uint8_t pieces;        /* in pieces: how many are under way */
+    bool is_notice;        /* is_apart too */
+    union {
+        fry_message *receive; /* the receive that has it; NULL: none yet */
+        uint8_t *notice;      /* is_notice: its bytes; NULL: it has none */
+    };
     fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list
                                     that it waits in */
     void *token;                 /* must be pulled or dropped; or NULL */

@@ -32,6 +32,7 @@ fry_peer *fry_peer_open(const fry_peer_options *options)
     fry_list_init(&peer->old);
     TAILQ_INIT(&peer->waiting);
     TAILQ_INIT(&peer->finds);
+    TAILQ_INIT(&peer->notices);
     if (!fry_match_open(&peer->sends, options->memory))
         goto without_sends;
     if (!fry_match_open(&peer->receives, options->memory))
@@ -106,7 +107,7 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
     fry_record *record = NULL;
     peer->turn = turn;
     if (fry_unlikely(*count >= peer->options.unexpected_max && !message->is_apart))
-        return false; /* what is apart the other end has counted */
+        return false; /* what is apart was counted elsewhere */
     if (!enter_table(peer, message, &record))
         return false;
     ++*count;
@@ -273,6 +274,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channe
     connection->state = FRY_CONNECTION_ATTACHED;
     fry_sends_start_waiting(peer);
     fry_finds_attach(peer);
+    fry_sends_notify(peer);
 }
 
 /*
@@ -342,6 +344,7 @@ static void make_old(fry_peer *peer)
     fry_match_clear(&peer->receives);
     fry_match_clear(&peer->apart);
     TAILQ_INIT(&peer->waiting);
+    TAILQ_INIT(&peer->notices);
     peer->send_count = 0;
     peer->receive_count = 0;
     peer->has_wanted = false;
@@ -453,6 +456,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         ask_again(connection);
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
+    if (fry_unlikely(connection->notices_are_due))
+        fry_sends_notify(peer);
     if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection)) {
         fry_finds_go_on(connection);
         fry_sends_ask(connection);

@@ -81,6 +81,7 @@ struct fry_message {
     bool may_view;  /* a staged receive: the engine can read its bytes where the sender has them */
     bool may_join;  /* staged: the engine can launch it together with the other end */
     bool is_apart;  /* of a window: its tag is the two peers', given by that end which asked */
+    bool is_notice; /* a send that needs no receive: notice.c; is_apart too */
     /* Owned by the peer. */
     bool was_viewed; /* all its bytes were read where the sender had them */
     bool was_joint;  /* they went in a lot */
@@ -254,6 +255,8 @@ typedef struct fry_peer_events {
      * fry_peer_refuse_reach.
      */
     void (*reached)(void *turn, fry_peer *peer, void *window, const fry_reach *reach);
+    /* A notice has come, and can be taken: net/peer/notice.h. */
+    void (*noticed)(void *turn, fry_peer *peer);
 
     /* May be NULL. fry_peer_destroyed has made all quiet: neither end has anything of the other. */
     void (*gone)(void *turn, fry_peer *peer);
@@ -278,7 +281,7 @@ typedef struct fry_connection_session {
     bool has_pieces;  /* both ends can send a message in pieces */
     bool has_views;   /* on one host, and both ends know views */
     bool has_pairs;   /* both ends have the same transport for pairs */
-    bool has_windows; /* both ends know windows */
+    bool has_windows; /* both ends know windows and notices */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;

@@ -100,6 +100,7 @@ bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offse
     fry_peer_add_open(peer, message);
     message->private_ = NULL;
     message->is_apart = true;
+    message->is_notice = false;
     message->is_untold = message->is_read = false;
     message->reach_number = found->number;
     message->reach_offset = offset;

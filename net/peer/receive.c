@@ -30,6 +30,7 @@
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/state.h"
+#include "net/peer/untaken.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
 
@@ -242,6 +243,20 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
 
 /* ---- launches, in order ---- */
 
+/* False: it is larger than agreed, or there are more. */
+static bool keep_notice(fry_peer_connection *connection, fry_record *record,
+                        const fry_arrival *arrival)
+{
+    record->is_notice = true;
+    if (arrival->size_bytes == 0)
+        return true;
+    record->notice = arrival->size_bytes <= FRY_NOTICE_BYTES ? fry_untaken_room(connection) : NULL;
+    if (record->notice == NULL)
+        return false;
+    memcpy(record->notice, arrival->data, arrival->size_bytes);
+    return true;
+}
+
 /* Keeps a launch in a record. NULL: the connection fails. */
 static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival)
@@ -270,6 +285,8 @@ static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *
         /* A planted fault: tests/planted builds it and must see it. */
         connection->by_slot[header->slot] = record;
 #endif
+    } else if (fry_unlikely(header->is_apart && header->is_notice)) {
+        is_kept = keep_notice(connection, record, arrival);
     } else if (header->kind == FRY_WIRE_EAGER) {
         is_kept = fry_connection_store(connection, record, arrival->data, arrival->size_bytes);
     } else if (header->kind == FRY_WIRE_BYE) {
@@ -360,6 +377,8 @@ void fry_receives_stop(fry_peer *peer)
         fry_any_forget(peer->options.any, connection);
     turn_all_away(connection, record);
     turn_all_away(connection, apart);
+    while (connection != NULL && (record = fry_untaken_pop(connection)) != NULL)
+        turn_away(connection, record);
 }
 
 /* Gives a first message to one that waits here, or in the table: that of the lower place. */
@@ -442,6 +461,10 @@ static void process(fry_peer_connection *connection, fry_record *record)
         turn_away(connection, record);
         return;
     }
+    if (fry_unlikely(record->is_notice)) {
+        fry_untaken_add(connection, record);
+        return;
+    }
     if (record->token != NULL || record->kind == FRY_WIRE_HELD)
         connection->by_slot[record->slot] = record;
     fry_message *message = fry_match_find(receives, record->tag, record->ahead);
@@ -463,7 +486,8 @@ static void process(fry_peer_connection *connection, fry_record *record)
 static void process_now(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
-    if (fry_likely(header->kind == FRY_WIRE_EAGER)) {
+    if (fry_likely(header->kind == FRY_WIRE_EAGER) &&
+        (fry_likely(!header->is_apart) || !header->is_notice)) {
         fry_match *receives = fry_peer_receives(connection->peer, header->is_apart);
         fry_message *message = fry_match_peek(receives, header->tag, header->ahead);
         if (fry_likely(message != NULL && message->state == FRY_MESSAGE_READY &&

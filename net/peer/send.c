@@ -32,6 +32,7 @@
 #include "net/peer/receive.h"
 #include "net/peer/serve.h"
 #include "net/peer/state.h"
+#include "net/peer/untaken.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
 
@@ -72,6 +73,11 @@ static inline bool fits_window(const fry_peer_connection *connection, size_t siz
            size_bytes <= connection->session.window_bytes - connection->window_bytes_used;
 }
 
+static inline bool is_notice(const fry_message *message)
+{
+    return fry_unlikely(message != NULL && message->is_apart) && message->is_notice;
+}
+
 static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message *message,
                      bool is_in_window, size_t window_bytes)
 {
@@ -81,11 +87,13 @@ static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message
     entry->is_used = true;
     entry->is_in_window = is_in_window;
     entry->join = FRY_JOIN_NOT;
+    entry->is_notice = is_notice(message);
     entry->is_recalled = false;
     entry->number = connection->send_number;
     entry->recall = 0;
     connection->window_messages_used += is_in_window;
     connection->window_bytes_used += window_bytes;
+    connection->notices_out += entry->is_notice;
 }
 
 /*
@@ -97,7 +105,7 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
 {
     size_t size_bytes = message->size_bytes;
     uint32_t slot = fry_connection_take_slot(connection);
-    bool is_in_window = message->memory != NULL && size_bytes > 0 &&
+    bool is_in_window = message->memory != NULL && size_bytes > 0 && !is_notice(message) &&
                         size_bytes <= connection->eager_bytes_max &&
                         fits_window(connection, size_bytes);
     set_slot(connection, slot, message, is_in_window, is_in_window ? size_bytes : 0);
@@ -105,6 +113,7 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
     header->tag = message->tag;
     header->op = message->op;
     header->is_apart = message->is_apart;
+    header->is_notice = is_notice(message);
     header->size_bytes = size_bytes;
     header->slot = slot;
     header->ahead = ahead;
@@ -113,7 +122,7 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
 #endif
     message->number = slot;
     message->private_ = connection;
-    return size_bytes > 0 && !is_in_window;
+    return size_bytes > 0 && !is_in_window && !header->is_notice;
 }
 
 /*
@@ -311,7 +320,10 @@ static void leave_untold(fry_message *message)
 {
     const fry_peer_connection *connection = message->private_;
     message->is_untold = false;
-    TAILQ_REMOVE(&connection->windows->untold, message, waiting);
+    if (message->is_notice)
+        TAILQ_REMOVE(&message->peer->notices, message, waiting);
+    else
+        TAILQ_REMOVE(&connection->windows->untold, message, waiting);
 }
 
 /* Which of two ends has given a tag: the lower rank's are even. */
@@ -383,6 +395,50 @@ void fry_send_withdraw_untold(fry_message *message)
     message->state = FRY_MESSAGE_ENDED;
     --*(message->is_send ? &peer->send_count : &peer->receive_count);
     fry_message_make_quiet(message);
+}
+
+/* ---- notices: notice.c ---- */
+
+static void refuse_notice(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    fry_fault fault = {.status = FERRY_E_UNSUPPORTED, .rank = peer->options.rank};
+    (void)snprintf(fault.message, sizeof(fault.message),
+                   "the other member's ferry does not know notices");
+    message->state = FRY_MESSAGE_ENDED;
+    peer->send_count--;
+    peer->options.events->resolved(peer->turn, message, FERRY_E_UNSUPPORTED, &fault);
+    fry_message_make_quiet(message);
+}
+
+/* Those that nobody takes leave half of the slots to messages. */
+static bool has_notice_room(const fry_peer_connection *connection)
+{
+    return connection->notices_out < FRY_NOTICES_UNTAKEN &&
+           connection->notices_out <= connection->slot_count / 2;
+}
+
+void fry_sends_notify(fry_peer *peer)
+{
+    fry_message *message;
+    while ((message = TAILQ_FIRST(&peer->notices)) != NULL && peer->connection != NULL) {
+        fry_peer_connection *connection = peer->connection;
+        bool can_be = connection->windows == NULL || has_notice_room(connection);
+        connection->notices_are_due = can_be; /* if it waits for a slot */
+        if (!can_be || !can_launch(peer))
+            return;
+        fry_bundle_flush(connection); /* which may fail it */
+        if (peer->connection != connection || !can_launch(peer) ||
+            TAILQ_FIRST(&peer->notices) != message)
+            continue;
+        leave_untold(message);
+        if (connection->windows != NULL)
+            launch(connection, message, 0);
+        else
+            refuse_notice(message);
+    }
+    if (peer->connection != NULL)
+        peer->connection->notices_are_due = false;
 }
 
 /* ---- withdrawing ---- */
@@ -464,6 +520,13 @@ void fry_send_withdraw(fry_message *message, const fry_fault *fault)
 
 /* ---- answers ---- */
 
+/* There is room for another, in the next progress. */
+static void notice_was_answered(fry_peer_connection *connection)
+{
+    connection->notices_out--;
+    connection->notices_are_due = !TAILQ_EMPTY(&connection->peer->notices);
+}
+
 /* Frees a slot. Returns its message, or NULL. */
 static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t number)
 {
@@ -477,6 +540,8 @@ static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t nu
     slot->recall = 0;
     connection->answers_heard++;
     connection->peer->send_count--;
+    if (fry_unlikely(slot->is_notice))
+        notice_was_answered(connection);
     fry_connection_give_slot(connection, number);
     if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0)) {
         fry_serve_end(connection, message);

@@ -124,7 +124,8 @@ typedef struct fry_connection_slot {
     fry_message *message; /* NULL: withdrawn, or poison */
     uint32_t window_bytes;
     bool is_used, is_in_window;
-    uint8_t join;     /* fry_join, of the message; joint.c */
+    uint8_t join; /* fry_join, of the message; joint.c */
+    bool is_notice;
     bool is_recalled; /* the other end has been told that it was withdrawn */
     uint32_t number;  /* of the launch */
     int32_t recall;   /* a status: the other end must still be told that it was withdrawn */
@@ -233,8 +234,11 @@ struct fry_peer_connection {
     fry_want *wants;                   /* FRY_CONNECTION_WANTED, oldest first */
     uint32_t want_count;
 
-    fry_joint *joint;   /* NULL: messages join no lots */
-    fry_finds *windows; /* NULL: the other end knows none */
+    fry_joint *joint;      /* NULL: messages join no lots */
+    fry_finds *windows;    /* NULL: the other end knows none */
+    uint8_t *notice_rooms; /* for the bytes of those that come: notice.c */
+    uint32_t notices_out;  /* notices that were launched and not answered */
+    bool notices_are_due;  /* some were answered, and others wait */
 
     fry_message
         ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
@@ -254,10 +258,11 @@ struct fry_peer {
     fry_peer_connection *connection;
     void *turn; /* of the current call: passed to events */
     fry_match sends, receives;
-    fry_match apart;               /* receives of windows: their tags are the peers' own */
-    uint64_t reaches;              /* number of tags that this end has given */
-    uint32_t epoch;                /* number of connections so far */
-    TAILQ_HEAD(, fry_found) finds; /* windows that are sought when there is a connection */
+    fry_match apart;                   /* receives of windows: their tags are the peers' own */
+    uint64_t reaches;                  /* number of tags that this end has given */
+    uint32_t epoch;                    /* number of connections so far */
+    TAILQ_HEAD(, fry_found) finds;     /* windows that are sought when there is a connection */
+    TAILQ_HEAD(, fry_message) notices; /* that wait to be launched, in order */
     TAILQ_HEAD(, fry_message) waiting;
     uint32_t send_count;    /* sends that entered and that the other end has not answered */
     uint32_t receive_count; /* receives that entered and have not ended */

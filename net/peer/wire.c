@@ -250,11 +250,14 @@ static bool unpack_runs(const uint8_t *from, size_t bytes, fry_wire_header *head
 /* Unpacks headers that begin with FRY_WIRE_MESSAGE_BYTES. */
 static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
-    const uint8_t known = FRY_WIRE_APART | (from[0] == FRY_WIRE_HELD);
+    bool may_be_notice = from[0] == FRY_WIRE_EAGER && (from[1] & FRY_WIRE_APART) != 0;
+    const uint8_t known = (uint8_t)(FRY_WIRE_APART | (from[0] == FRY_WIRE_HELD) |
+                                    (may_be_notice ? FRY_WIRE_NOTICE : 0));
     if (bytes < FRY_WIRE_MESSAGE_BYTES || (from[1] & ~known) != 0)
         return false;
     fry_wire_unpack_message(from, header);
     header->is_apart = (from[1] & FRY_WIRE_APART) != 0;
+    header->is_notice = (from[1] & FRY_WIRE_NOTICE) != 0;
     header->is_yes = (from[1] & 1) != 0;
     if (header->kind == FRY_WIRE_POISON)
         return header->size_bytes == 0 &&

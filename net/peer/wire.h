@@ -53,7 +53,8 @@
  *
  * FIND, FOUND, CLOSE and LEFT name what a member seeks or has found by a number that it chose;
  * CLOSE and LEFT have no more than that. GET and PUT name what it has found: net/peer/find.c,
- * reach.c. Messages of these have a tag of their own, and 2 is added to their second byte.
+ * reach.c. Messages of these have a tag of their own, and 2 is added to their second byte; with
+ * notices, which are EAGER, 6.
  *
  *      FIND                    FOUND                        GET, PUT
  *   0  kind                    kind                         kind
@@ -91,6 +92,7 @@
 #ifndef FRY_NET_PEER_WIRE_H
 #define FRY_NET_PEER_WIRE_H
 
+#include "base/lf.h"
 #include "net/pairs.h"
 #include "net/peer/peer.h"
 
@@ -99,6 +101,7 @@
 
 #define FRY_WIRE_MESSAGE_BYTES 44
 #define FRY_WIRE_APART 2        /* in the second byte: of a window */
+#define FRY_WIRE_NOTICE 4       /* with it: a notice */
 #define FRY_WIRE_SHORT_BYTES 13 /* plus the tag's */
 #define FRY_WIRE_SHORT_SLOTS_MAX 65536
 #define FRY_WIRE_SHORT_OP_AWAY (UINT64_C(1) << 30)
@@ -198,6 +201,7 @@ typedef struct fry_wire_header {
                            in the window */
     uint64_t address;   /* FOUND: of the memory in the other process; 0: it can't be read there */
     bool is_apart;      /* of messages: of a window */
+    bool is_notice;     /* EAGER: a notice; is_apart too */
     uint8_t rights;     /* FOUND: ferry_window_rights */
     bool is_yes;        /* SHOW: there is a place. VIEWED: all bytes were read. HELD: it can join
                            a lot */
@@ -257,7 +261,9 @@ static inline uint64_t fry_wire_get64(const uint8_t *from)
 static inline void fry_wire_pack_message(uint8_t *to, const fry_wire_header *header)
 {
     to[0] = header->kind;
-    to[1] = header->is_apart ? FRY_WIRE_APART : 0;
+    to[1] = fry_unlikely(header->is_apart)
+                ? (uint8_t)(FRY_WIRE_APART | (header->is_notice ? FRY_WIRE_NOTICE : 0))
+                : 0;
     fry_wire_put16(to + 2, (uint16_t)header->acked.count);
     fry_wire_put32(to + 4, header->number);
     fry_wire_put64(to + 8, header->tag);

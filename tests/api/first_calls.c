@@ -361,6 +361,12 @@ static void do_probe(stage *s)
     (void)ferry_future_cancel(s->futures[0]);
 }
 
+static void do_notices(stage *s)
+{
+    s->futures[0] = ferry_notice_send(s->group, 0, "notice", 6, NULL);
+    s->futures[1] = ferry_notice_next(s->group, 0);
+}
+
 static void do_window(stage *s)
 {
     ferry_window *window = NULL;
@@ -433,6 +439,7 @@ static const first_call all_calls[] = {
     {"send, recv", do_messages, WRITES | GROUP},
     {"send, recv of any", do_open_messages, WRITES | GROUP | OPEN},
     {"message_probe", do_probe, GROUP | OPEN},
+    {"notice_send, notice_next", do_notices, GROUP},
     {"window_open, window_close", do_window, GROUP},
 };
 enum { CALLS = sizeof all_calls / sizeof all_calls[0] };

@@ -451,6 +451,16 @@ static void call_get(caller *self)
     ferry_window_release(window);
 }
 
+static void call_notice_send(caller *self)
+{
+    drop(ferry_notice_send(self->scene->group, 0, "notice", 6, NULL));
+}
+
+static void call_notice_next(caller *self)
+{
+    drop(ferry_notice_next(self->scene->group, soon_ns()));
+}
+
 static void call_put(caller *self)
 {
     ferry_window *window = new_window(self);
@@ -654,6 +664,8 @@ static void call_variable_at(caller *self)
     L(message_probe, GROUP)                                                                        \
     L(window_open, GROUP)                                                                          \
     L(window_find, GROUP)                                                                          \
+    L(notice_send, GROUP)                                                                          \
+    L(notice_next, GROUP)                                                                          \
     L(window_close, GROUP)                                                                         \
     L(window_describe, GROUP)                                                                      \
     S(window_release, GROUP, ferry_window_release(new_window(self)))                               \

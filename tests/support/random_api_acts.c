@@ -594,6 +594,7 @@ static const act acts[] = {
     {"group", api_act_group, 4, false},
     {"message", api_act_message, 6, false},
     {"window", api_act_window, 3, false},
+    {"notice", api_act_notice, 3, false},
 };
 
 #define ACTS (sizeof acts / sizeof acts[0])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random acts: windows. The group has one member, which can find none of others; tests/api/windows
- * and tests/stress/random_windows have those.
+ * Random acts: windows and notices. The group has one member, which can find no windows of others;
+ * tests/api/windows and tests/stress/random_windows have those.
  */
 #include "tests/support/random_api.h"
 
@@ -57,4 +57,17 @@ bool api_act_window(api_actor *actor)
         (void)keep(actor, ferry_window_close(window));
     ferry_window_release(window);
     return true;
+}
+
+/* To itself; what it takes may be another thread's. */
+bool api_act_notice(api_actor *actor)
+{
+    static const char data[FERRY_NOTICE_BYTES_MAX];
+    ferry_group *group = actor->world->group;
+    if (group == NULL)
+        return false;
+    size_t size_bytes = api_below(&actor->random, FERRY_NOTICE_BYTES_MAX + 1);
+    bool is_sent = keep(actor, ferry_notice_send(group, 0, data, size_bytes, NULL));
+    (void)keep(actor, ferry_notice_next(group, 0));
+    return is_sent;
 }

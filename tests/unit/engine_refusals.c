@@ -492,6 +492,15 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     settle(&other);
 }
 
+static void try_notices(ferry_group *group)
+{
+    static const char data[FERRY_NOTICE_BYTES_MAX + 1];
+    expect(FRY_REFUSED_NOTICE_DATA, ferry_notice_send(group, 0, NULL, 1, NULL));
+    expect(FRY_REFUSED_NOTICE_SIZE, ferry_notice_send(group, 0, data, sizeof data, NULL));
+    expect(FRY_REFUSED_MESSAGE_RANK, ferry_notice_send(group, 2, data, 1, NULL));
+    expect(FRY_REFUSED_DEADLINE, ferry_notice_next(group, -1));
+}
+
 static void try_windows(ferry_group *group, ferry_span span)
 {
     ferry_window *window = NULL, *none = NULL, *theirs = NULL;
@@ -599,6 +608,7 @@ static void try_groups(const fake_engine *f, ferry_span span)
     try_barriers(group);
     try_messages(f, group, span);
     try_windows(group, span);
+    try_notices(group);
     uint32_t life = group->life;
     group->life = FRY_GROUP_FENCED;
     expect(FRY_REFUSED_GROUP_FENCED, ferry_send(group, 1, 0, span, NULL));

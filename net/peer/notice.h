@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notices: small messages that need no receive. notice.c. */
+#ifndef FRY_NET_PEER_NOTICE_H
+#define FRY_NET_PEER_NOTICE_H
+
+#include "net/peer/peer.h"
+#include "net/peer/untaken.h"
+
+/*
+ * Sends a notice: a new message, a send, with at most FRY_NOTICE_BYTES in `memory`. It ends well
+ * when the other end has taken it; notices are taken in the order of these calls. is_apart and
+ * is_notice are set here. False: too many are open.
+ */
+bool fry_peer_notify(fry_peer *peer, fry_message *message, void *turn);
+
+/* The size of the first notice that has come; false: there is none. */
+bool fry_peer_has_notice(const fry_peer *peer, size_t *size_bytes_p);
+
+/* Takes it: copies its bytes. Its sender's operation: *op_p. There is one. */
+void fry_peer_take_notice(fry_peer *peer, void *memory, uint64_t *op_p, void *turn);
+
+#endif
