@@ -16,6 +16,7 @@
 #include "engine/messages/launch.h"
 #include "engine/messages/message.h"
 #include "engine/messages/notices.h"
+#include "engine/messages/notify.h"
 #include "engine/messages/reach.h"
 #include "engine/messages/stage.h"
 #include "engine/messages/take.h"

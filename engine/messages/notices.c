@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notices (net/peer/notice.c has how they go).
- *
- * A notice that is sent is a message without a span: its bytes are in a block of the engine's, from
- * the call until the peer is done with it.
- *
  * Who takes the next waits in the group, in order, and the routes that have notices stand in the
  * group, too: as long as both lists have somebody, the first of the one gets the first notice of
  * the first of the other, which then goes to the end. So an operation that takes one costs no look
  * at other members, and no member starves. A route that is listed may have lost what it had, with
  * its connection.
  *
- * Both kinds keep the group's memory until their future is gone: a notice may wait for something
- * else until long after the group was left.
+ * It keeps the group's memory until its future is gone, which may be long after the group was left.
  */
 #include "engine/messages/notices.h"
 
@@ -25,12 +19,8 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/membership.h"
-#include "engine/messages/message.h"
 #include "engine/messages/route.h"
-#include "engine/messages/transfer.h"
 #include "net/peer/notice.h"
-
-/* ---- taking ---- */
 
 static void wait(ferry_group *group, fry_node *node)
 {
@@ -174,63 +164,4 @@ const fry_op_kind fry_kind_notice_next = {
     .start = start_next,
     .failed = next_failed,
     .describe = describe_next,
-};
-
-/* ---- sending ---- */
-
-static void start_notice(fry_turn *turn, fry_node *node)
-{
-    fry_transfer *transfer = node->op.message.transfer;
-    fry_route *route = transfer->route;
-    fry_refusal why = fry_membership_refusal(route->group);
-    fry_graph_issued(turn, node);
-    transfer->message.op = node->future.id;
-    if (why != FRY_TAKEN) {
-        fry_transfer_refuse(turn, transfer, why);
-        return;
-    }
-    transfer->flags |= FRY_TRANSFER_ENTERED;
-    fry_route_opened(route);
-    if (fry_peer_notify(fry_route_made_peer(route), &transfer->message, turn)) {
-        fry_route_launched(turn, route); /* the message may be gone */
-        return;
-    }
-    fry_route_closed(turn, route);
-    fry_transfer_refuse(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
-}
-
-static void notice_failed(fry_turn *turn, fry_node *node, bool is_under_way)
-{
-    fry_transfer *transfer = node->op.message.transfer;
-    if (transfer == NULL)
-        return;
-    if ((transfer->flags & (FRY_TRANSFER_ENTERED | FRY_TRANSFER_RESOLVED)) != 0) {
-        fry_messages_failed(turn, node, is_under_way);
-        return;
-    }
-    fry_messages_discard(turn->engine, turn->context, node); /* it has not started */
-    node->op.message.transfer = NULL;
-}
-
-static void notice_is_freed(ferry_engine *engine, fry_node *node)
-{
-    (void)engine;
-    fry_membership_unretain(node->op.message.group);
-}
-
-static int32_t rank_of(const fry_node *node)
-{
-    return (int32_t)node->op.message.rank;
-}
-
-const fry_op_kind fry_kind_notice = {
-    .traits = FRY_KIND_STAYS | FRY_KIND_ENDS_OUTSIDE,
-    .discard = fry_messages_discard,
-    .free = notice_is_freed,
-    .start = start_notice,
-    .stop = fry_messages_stop,
-    .failed = notice_failed,
-    .moved_bytes = fry_messages_sent_bytes,
-    .describe = fry_messages_describe,
-    .rank = rank_of,
 };

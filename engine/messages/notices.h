@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: sending one, and taking the next. notices.c. */
+/* Notices that come, and who takes the next. notices.c. */
 #ifndef FRY_ENGINE_MESSAGES_NOTICES_H
 #define FRY_ENGINE_MESSAGES_NOTICES_H
 
@@ -23,6 +23,6 @@ size_t fry_notices_turn(fry_turn *turn, fry_members *members);
 /* A slot of engine->notices: the bytes of one that is sent, or the value of who takes one. */
 #define FRY_NOTICE_SLOT_BYTES (sizeof(fry_value) + FERRY_NOTICE_BYTES_MAX + 1)
 
-extern const fry_op_kind fry_kind_notice, fry_kind_notice_next;
+extern const fry_op_kind fry_kind_notice_next;
 
 #endif
