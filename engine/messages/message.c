@@ -380,21 +380,16 @@ static void enter(fry_turn *turn, fry_node *node)
     fry_transfer_refuse(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
 }
 
-/* Whether the turn likely does another send next: then this one waits, to go with it. */
-static bool is_send_next(const fry_turn *turn)
+bool fry_messages_gather(const fry_turn *turn)
 {
     const fry_link *next = turn->engine->ready.first;
     if (next == NULL)
         next = turn->engine->backlog.first;
-    return turn->gathers ||
-           (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
+    uint8_t kind = next != NULL ? FRY_CONTAINER(next, fry_node, link)->kind : 0;
+    return turn->gathers || kind == FERRY_OP_SEND || kind == FERRY_OP_NOTICE;
 }
 
-/*
- * The peer has gathered sends; they are flushed at the end of this turn at the latest:
- * fry_messages_flush.
- */
-static void note_gathered(fry_turn *turn, fry_route *route)
+void fry_messages_note_gathered(fry_turn *turn, fry_route *route)
 {
     fry_members *members = route->group->members;
     if (route->has_gathered)
@@ -420,10 +415,10 @@ void fry_messages_start(fry_turn *turn, fry_node *node)
         fry_route_launched(turn, route);
         return;
     }
-    if (!is_send_next(turn))
+    if (!fry_messages_gather(turn))
         fry_peer_ready(&transfer->message, turn);
     else if (fry_peer_gather(&transfer->message, turn))
-        note_gathered(turn, route);
+        fry_messages_note_gathered(turn, route);
     fry_route_launched(turn, route);
 }
 
@@ -439,14 +434,14 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
         fry_transfer_refuse(turn, transfer, why);
         return;
     }
-    bool gathers = message->is_send && is_send_next(turn);
+    bool gathers = message->is_send && fry_messages_gather(turn);
     if (message->is_send && fry_peer_can_send(peer, message, gathers)) {
         transfer->flags = FRY_TRANSFER_ENTERED;
         fry_route_opened(route);
         fry_graph_issued(turn, node);
         fry_peer_send(peer, message, gathers, turn);
         if (gathers)
-            note_gathered(turn, route);
+            fry_messages_note_gathered(turn, route);
         else
             fry_route_launched(turn, route);
         return;

@@ -78,6 +78,15 @@ bool fry_messages_stop(fry_node *node);
 void fry_messages_failed(fry_turn *turn, fry_node *node, bool is_under_way);
 void fry_messages_describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view);
 
+/* Whether the turn likely does another send next: then this one waits, to go with it. */
+bool fry_messages_gather(const fry_turn *turn);
+
+/*
+ * The peer has gathered sends; they are flushed at the end of this turn at the latest:
+ * fry_messages_flush.
+ */
+void fry_messages_note_gathered(fry_turn *turn, fry_route *route);
+
 /* The engine stops: the message, which enters, goes to nobody. */
 void fry_messages_refuse(fry_turn *turn, fry_node *node);
 

@@ -30,8 +30,12 @@ static void start_notice(fry_turn *turn, fry_node *node)
     }
     transfer->flags |= FRY_TRANSFER_ENTERED;
     fry_route_opened(route);
-    if (fry_peer_notify(fry_route_made_peer(route), &transfer->message, turn)) {
-        fry_route_launched(turn, route); /* the message may be gone */
+    bool gathers = fry_messages_gather(turn);
+    if (fry_peer_notify(fry_route_made_peer(route), &transfer->message, gathers, turn)) {
+        if (gathers) /* the message may be gone */
+            fry_messages_note_gathered(turn, route);
+        else
+            fry_route_launched(turn, route);
         return;
     }
     fry_route_closed(turn, route);

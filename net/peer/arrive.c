@@ -67,6 +67,11 @@ static void message_arrived(fry_peer_connection *connection, const fry_wire_head
     fry_receive_launch(connection, header, arrival);
 }
 
+static bool knows_notices(const fry_peer_connection *connection)
+{
+    return connection->windows != NULL && connection->peer->options.events->noticed != NULL;
+}
+
 /* Whether a bundle's table is valid, names no more messages than agreed, and its data is there. */
 static bool is_bundle_right(fry_peer_connection *connection, const fry_wire_header *header,
                             const fry_arrival *arrival)
@@ -79,6 +84,10 @@ static bool is_bundle_right(fry_peer_connection *connection, const fry_wire_head
         fry_wire_series series;
         if (!fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series)) {
             fry_connection_broke(connection, "a table of an unknown kind");
+            return false;
+        }
+        if (fry_unlikely(series.is_notice) && !knows_notices(connection)) {
+            fry_connection_broke(connection, "notices, which were not agreed");
             return false;
         }
         data_bytes += (uint64_t)series.size_bytes * series.count;
@@ -101,6 +110,7 @@ static void series_arrived(fry_peer_connection *connection, fry_wire_header *hea
                            const fry_wire_series *series, const uint8_t *data)
 {
     fry_arrival arrival = {.size_bytes = series->size_bytes};
+    header->is_apart = header->is_notice = series->is_notice;
     header->tag = series->tag;
     header->ahead = series->ahead;
     header->size_bytes = series->size_bytes;
@@ -250,8 +260,7 @@ static inline bool unpack(fry_peer_connection *connection, const fry_arrival *ar
     if (is_right && (header->kind <= FRY_WIRE_PULLED || header->kind == FRY_WIRE_HELD))
         connection->op_received = header->op;
     if (fry_unlikely(is_right && (header->kind >= FRY_WIRE_FIND || header->is_apart)))
-        return connection->windows != NULL &&
-               (!header->is_notice || connection->peer->options.events->noticed != NULL);
+        return connection->windows != NULL && (!header->is_notice || knows_notices(connection));
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_OFFER))
         return connection->joint != NULL;
     if (fry_unlikely(is_right && header->kind >= FRY_WIRE_VIEW))

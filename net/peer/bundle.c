@@ -56,7 +56,8 @@ static inline bool is_alike(const fry_bundle *bundle, const fry_wire_header *hea
     const fry_wire_series *last = &bundle->series[bundle->series_count - 1];
     return last->tag == header->tag && last->op + last->count == header->op &&
            last->slot + last->count == header->slot && last->ahead == header->ahead &&
-           last->size_bytes == header->size_bytes && last->count < FRY_WIRE_SERIES_COUNT_MAX;
+           last->size_bytes == header->size_bytes && last->is_notice == header->is_notice &&
+           last->count < FRY_WIRE_SERIES_COUNT_MAX;
 }
 
 bool fry_bundle_is_full(const fry_peer_connection *connection, size_t size_bytes)
@@ -98,7 +99,8 @@ void fry_bundle_add(fry_peer_connection *connection, const fry_wire_header *head
                               .slot = header->slot,
                               .ahead = header->ahead,
                               .size_bytes = (uint32_t)header->size_bytes,
-                              .count = 1};
+                              .count = 1,
+                              .is_notice = header->is_notice};
     bundle->message_count++;
     if (header->size_bytes > 0)
         memcpy(bundle->bytes + FRY_WIRE_TABLE_BYTES_MAX + bundle->data_bytes, data,

@@ -27,7 +27,7 @@
 
 /* ---- the sender ---- */
 
-bool fry_peer_notify(fry_peer *peer, fry_message *message, void *turn)
+bool fry_peer_notify(fry_peer *peer, fry_message *message, bool gathers, void *turn)
 {
     peer->turn = turn;
     if (peer->send_count >= peer->options.unexpected_max)
@@ -40,7 +40,7 @@ bool fry_peer_notify(fry_peer *peer, fry_message *message, void *turn)
     message->state = FRY_MESSAGE_READY;
     message->is_untold = true;
     TAILQ_INSERT_TAIL(&peer->notices, message, waiting);
-    fry_sends_notify(peer);
+    fry_sends_notify(peer, gathers);
     return true;
 }
 

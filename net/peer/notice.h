@@ -9,9 +9,10 @@
 /*
  * Sends a notice: a new message, a send, with at most FRY_NOTICE_BYTES in `memory`. It ends well
  * when the other end has taken it; notices are taken in the order of these calls. is_apart and
- * is_notice are set here. False: too many are open.
+ * is_notice are set here. gathers: as fry_peer_gather; fry_peer_flush must follow. False: too many
+ * are open.
  */
-bool fry_peer_notify(fry_peer *peer, fry_message *message, void *turn);
+bool fry_peer_notify(fry_peer *peer, fry_message *message, bool gathers, void *turn);
 
 /* The size of the first notice that has come; false: there is none. */
 bool fry_peer_has_notice(const fry_peer *peer, size_t *size_bytes_p);

@@ -274,7 +274,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channe
     connection->state = FRY_CONNECTION_ATTACHED;
     fry_sends_start_waiting(peer);
     fry_finds_attach(peer);
-    fry_sends_notify(peer);
+    fry_sends_notify(peer, false);
 }
 
 /*
@@ -457,7 +457,7 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
     if (fry_unlikely(connection->hide_is_due || connection->hidden_is_due))
         fry_hide_go_on(connection);
     if (fry_unlikely(connection->notices_are_due))
-        fry_sends_notify(peer);
+        fry_sends_notify(peer, false);
     if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection)) {
         fry_finds_go_on(connection);
         fry_sends_ask(connection);

@@ -219,7 +219,9 @@ static inline bool can_launch_poison(const fry_peer *peer)
 static bool can_gather(const fry_peer_connection *connection, const fry_message *message)
 {
     size_t size_bytes = message->size_bytes;
-    return !message->is_apart && fry_bundle_takes(connection, size_bytes) &&
+    if (fry_unlikely(message->is_apart))
+        return message->is_notice && fry_bundle_takes(connection, size_bytes);
+    return fry_bundle_takes(connection, size_bytes) &&
            (size_bytes == 0 || (message->memory != NULL && fits_window(connection, size_bytes)));
 }
 
@@ -418,27 +420,41 @@ static bool has_notice_room(const fry_peer_connection *connection)
            connection->notices_out <= connection->slot_count / 2;
 }
 
-void fry_sends_notify(fry_peer *peer)
+/* False: the first of those that wait has yet to wait. */
+static bool notify_first(fry_peer *peer, bool gathers)
 {
-    fry_message *message;
-    while ((message = TAILQ_FIRST(&peer->notices)) != NULL && peer->connection != NULL) {
-        fry_peer_connection *connection = peer->connection;
-        bool can_be = connection->windows == NULL || has_notice_room(connection);
-        connection->notices_are_due = can_be; /* if it waits for a slot */
-        if (!can_be || !can_launch(peer))
-            return;
-        fry_bundle_flush(connection); /* which may fail it */
-        if (peer->connection != connection || !can_launch(peer) ||
-            TAILQ_FIRST(&peer->notices) != message)
-            continue;
-        leave_untold(message);
-        if (connection->windows != NULL)
-            launch(connection, message, 0);
-        else
-            refuse_notice(message);
+    fry_peer_connection *connection = peer->connection;
+    fry_message *message = TAILQ_FIRST(&peer->notices);
+    bool can_be = connection->windows == NULL || has_notice_room(connection);
+    connection->notices_are_due = can_be; /* if it waits for a slot */
+    if (!can_be || !can_launch(peer))
+        return false;
+    leave_untold(message);
+    if (connection->windows == NULL) {
+        refuse_notice(message);
+        return true;
     }
-    if (peer->connection != NULL)
+    bool is_next = TAILQ_FIRST(&peer->notices) != NULL;
+    if (start(peer, message, gathers || is_next))
+        return true;
+    message->is_untold = true;
+    TAILQ_INSERT_HEAD(&peer->notices, message, waiting);
+    return false;
+}
+
+void fry_sends_notify(fry_peer *peer, bool gathers)
+{
+    const fry_peer_connection *connection = peer->connection;
+    while (peer->connection == connection && connection != NULL && !TAILQ_EMPTY(&peer->notices)) {
+        if (!notify_first(peer, gathers))
+            break;
+    }
+    if (peer->connection == NULL)
+        return;
+    if (TAILQ_EMPTY(&peer->notices))
         peer->connection->notices_are_due = false;
+    if (!gathers)
+        fry_bundle_flush(peer->connection);
 }
 
 /* ---- withdrawing ---- */

@@ -34,8 +34,8 @@ void fry_send_ask(fry_message *message);
 void fry_sends_ask(fry_peer_connection *connection);
 void fry_send_withdraw_untold(fry_message *message);
 
-/* Launches notices that wait, as far as possible: notice.c. */
-void fry_sends_notify(fry_peer *peer);
+/* Launches notices that wait, as far as possible: notice.c. gathers: see fry_peer_gather. */
+void fry_sends_notify(fry_peer *peer, bool gathers);
 
 /* Launches a ghost that is apart, as soon as possible. */
 void fry_send_poison(fry_message *ghost);

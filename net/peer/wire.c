@@ -284,7 +284,7 @@ void fry_wire_pack_series(uint8_t *to, const fry_wire_series *series)
     fry_wire_put32(to + 20, series->ahead);
     fry_wire_put32(to + 24, series->size_bytes);
     fry_wire_put16(to + 28, (uint16_t)series->count);
-    fry_wire_put16(to + 30, 0);
+    fry_wire_put16(to + 30, series->is_notice ? FRY_WIRE_APART | FRY_WIRE_NOTICE : 0);
 }
 
 bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series)
@@ -295,7 +295,9 @@ bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series)
     series->ahead = fry_wire_get32(from + 20);
     series->size_bytes = fry_wire_get32(from + 24);
     series->count = fry_wire_get16(from + 28);
-    return series->count > 0 && fry_wire_get16(from + 30) == 0;
+    uint16_t what = fry_wire_get16(from + 30);
+    series->is_notice = what == (FRY_WIRE_APART | FRY_WIRE_NOTICE);
+    return series->count > 0 && (what == 0 || (series->is_notice && series->ahead == 0));
 }
 
 static bool unpack_view(const uint8_t *from, size_t bytes, fry_wire_header *header)

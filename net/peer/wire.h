@@ -71,7 +71,7 @@
  * messages launched one after the other that are alike; of the i-th, op and slot are i more than
  * the first's.
  *
- *   0  tag, 64 bit    16  slot         24  size          30  0, 16 bit
+ *   0  tag, 64 bit    16  slot         24  size          30  0, or 6: notices, 16 bit
  *   8  op, 64 bit     20  ahead        28  count, 16 bit
  *
  * SHORT is an EAGER in few bytes, where headers are not keyed: with up to 24 bytes of header and
@@ -185,6 +185,7 @@ typedef struct fry_wire_series {
     uint32_t slot, ahead;
     uint32_t size_bytes; /* of each */
     uint32_t count;      /* at most FRY_WIRE_SERIES_COUNT_MAX */
+    bool is_notice;
 } fry_wire_series;
 
 typedef struct fry_wire_header {
