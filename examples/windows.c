@@ -3,7 +3,7 @@
  * A prefill process fills a cache of pages and opens a window over it; two decode processes find
  * it, get the pages of their requests, wherever they lie, and put their answers into another
  * window. No message is posted for any page. What says that pages are there is the window itself,
- * opened when they are; what says that an answer is there is a message of one byte.
+ * opened when they are; what says that an answer is there is a notice, sent when the put has ended.
  */
 #define _DEFAULT_SOURCE /* mkdtemp, also with -std=c11 */
 #include <ferry/ferry.h>
@@ -53,11 +53,22 @@ static void prefill(void)
     finish(ferry_window_open(group, ferry_buffer_span(answers), "answers", FERRY_WINDOW_PUT,
                              &answer_window),
            "opening the answers");
-    for (ferry_rank rank = 1; rank <= DECODERS; rank++) {
-        ferry_span none = {0};
-        finish(ferry_recv(group, rank, 1, none, NULL), "waiting for an answer");
-        (void)printf("rank %u: %s\n", rank,
-                     (char *)ferry_buffer_data(answers) + rank * ANSWER_BYTES);
+    for (int i = 0; i < DECODERS; i++) {
+        ferry_message_info info = FERRY_MESSAGE_INFO_INIT;
+        ferry_value where = FERRY_VALUE_INIT;
+        ferry_future *next = ferry_notice_next(group, 0);
+        finish(ferry_future_retain(next), "waiting for an answer");
+        (void)ferry_message_describe(next, &info); /* whose it is */
+        (void)ferry_future_value(next, &where);    /* what it says */
+        if (where.size_bytes != sizeof(size_t))
+            exit(EXIT_FAILURE);
+        size_t offset;
+        memcpy(&offset, where.data, sizeof offset);
+        if (offset >
+            4096 - ANSWER_BYTES) /* what comes from others is looked at before it is used */
+            exit(EXIT_FAILURE);
+        (void)printf("rank %u: %s\n", info.rank, (char *)ferry_buffer_data(answers) + offset);
+        ferry_future_release(next);
     }
     /* When this has resolved nobody reads or writes the memory through the windows any more. */
     finish(ferry_window_close(cache_window), "closing the cache");
@@ -103,9 +114,13 @@ static void decode(ferry_rank rank)
 
     (void)snprintf(ferry_buffer_data(answer), ANSWER_BYTES, "%d pages, %zu bytes of them wrong",
                    WANTED, wrong);
-    ferry_span none = {0};
-    finish(ferry_put(answers, rank * ANSWER_BYTES, ferry_buffer_span(answer), NULL), "answering");
-    finish(ferry_send(group, 0, 1, none, NULL), "saying so");
+    const size_t offset = rank * ANSWER_BYTES;
+    ferry_future *put = ferry_put(answers, offset, ferry_buffer_span(answer), NULL);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &put; /* and after a failure nothing is said */
+    options.after_count = 1;
+    finish(ferry_notice_send(group, 0, &offset, sizeof offset, &options), "saying so");
+    finish(put, "answering");
     ferry_window_release(pages);
     ferry_window_release(answers);
     ferry_buffer_release(buffer);
