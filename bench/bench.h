@@ -35,6 +35,7 @@ void bench_p2p_lat(bool is_quick);
 void bench_p2p_bw(bool is_quick);
 void bench_p2p_rate(bool is_quick);
 void bench_p2p_get(bool is_quick);
+void bench_p2p_notice(bool is_quick);
 void bench_p2p_overlap(bool is_quick);
 void bench_p2p_order(bool is_quick);
 void bench_join(bool is_quick);

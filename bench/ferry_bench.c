@@ -35,6 +35,7 @@ static const bench_case cases[] = {
     {"p2p-bw", bench_p2p_bw},
     {"p2p-rate", bench_p2p_rate},
     {"p2p-get", bench_p2p_get},
+    {"p2p-notice", bench_p2p_notice},
     {"p2p-overlap", bench_p2p_overlap},
     {"p2p-order", bench_p2p_order},
     {"join", bench_join},
@@ -116,7 +117,7 @@ static const struct argp parser = {
         "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
         "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
         "loops, dump, soak, await (with C++20), libuv (where it is), p2p-lat, p2p-bw, p2p-rate, "
-        "p2p-get, "
+        "p2p-get, p2p-notice, "
         "p2p-overlap, "
         "p2p-order, join, barrier, members-idle or all. Figures are medians; p99 looks at the bad "
         "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "

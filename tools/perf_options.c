@@ -4,12 +4,14 @@
 #include <argp.h>
 #include <ctype.h>
 #include <errno.h>
+#include <ferry/notice.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const perf_way_names[PERF_WAY_COUNT] = {"auto", "staging", "ipc", "nccl"};
-const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi", "get", "put"};
+const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw",  "rate",  "bi",
+                                                      "get", "put", "notice"};
 
 static const char documentation[] =
     "Measures messages between two members: latency, bandwidth, message rate, and bandwidth both "
@@ -21,7 +23,8 @@ static const char documentation[] =
     "other end has acknowledged the last. rate: the same, in messages. bi: the sum of both "
     "directions. A message counts when its future is FERRY_OK, which means that it was "
     "received. get, put: rank 0 gets them out of a window of rank 1's, or puts them into it, which "
-    "rank 1's program does nothing for; with -O 1 each is timed.\n\n"
+    "rank 1's program does nothing for; with -O 1 each is timed. notice: rate, of notices, which "
+    "have 4096 bytes at most.\n\n"
     "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went: by "
     "staging, through host memory; by ipc, which copies from one end's GPU memory to the other's; "
     "by nccl; or mixed. Each line is checked once before it is measured. Beside bw of 1M and more "
@@ -76,9 +79,11 @@ static const struct argp_option option_list[] = {
      "An end on another host that is silent for this long is dead (default 5)", 1},
     {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0,
-     "lat, bw, rate, bi, get, put, or several with commas (default: the first four)", 2},
+     "lat, bw, rate, bi, get, put, notice, or several with commas (default: the first four)", 2},
     {"size", 's', "SIZES", 0,
-     "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512; get, put 8:64M:8)", 2},
+     "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512; get, put 8:64M:8; notice "
+     "8:4K:8)",
+     2},
     {"device", KEY_DEVICE, "NAME[,NAME]", 0,
      "Device whose memory both ends use, of the host or a GPU, or rank 0's and, after a comma, "
      "rank "
@@ -209,7 +214,8 @@ static void parse_tests(perf_options *options, const struct argp_state *state, c
                                        strncmp(perf_test_names[i], text, length) != 0))
             i++;
         if (i == PERF_TEST_COUNT) {
-            argp_error(state, "there is no test '%.*s'; there are: lat, bw, rate, bi, get, put",
+            argp_error(state,
+                       "there is no test '%.*s'; there are: lat, bw, rate, bi, get, put, notice",
                        (int)length, text);
             return;
         }
@@ -349,6 +355,10 @@ static void check(const perf_options *options, const struct argp_state *state)
         argp_error(state, "--user and --password go together");
     if (!options->certificate_path != !options->key_path)
         argp_error(state, "--certificate and --key go together");
+    for (size_t i = 0; options->tests[PERF_NOTICE] && i < options->size_count; i++) {
+        if (options->sizes[i] > FERRY_NOTICE_BYTES_MAX)
+            argp_error(state, "a notice has at most %d bytes", FERRY_NOTICE_BYTES_MAX);
+    }
     if (options->is_local && (options->store || options->rank >= 0))
         argp_error(state, "--local starts both ends: it takes neither --store nor --rank");
     else if (!options->is_local && (!options->store || options->rank < 0))

@@ -20,17 +20,18 @@
 
 /* What is measured. On the wire, so numbers stay. */
 typedef enum perf_test {
-    PERF_LAT = 0,  /* one message there, one back */
-    PERF_BW = 1,   /* many under way, one direction */
-    PERF_RATE = 2, /* the same, counted as messages */
-    PERF_BI = 3,   /* many under way, both directions */
-    PERF_GET = 4,  /* rank 0 gets out of a window of rank 1's */
-    PERF_PUT = 5,  /* rank 0 puts into it */
+    PERF_LAT = 0,    /* one message there, one back */
+    PERF_BW = 1,     /* many under way, one direction */
+    PERF_RATE = 2,   /* the same, counted as messages */
+    PERF_BI = 3,     /* many under way, both directions */
+    PERF_GET = 4,    /* rank 0 gets out of a window of rank 1's */
+    PERF_PUT = 5,    /* rank 0 puts into it */
+    PERF_NOTICE = 6, /* rate, of notices */
 } perf_test;
 
-#define PERF_TEST_COUNT 6
+#define PERF_TEST_COUNT 7
 
-/* "lat", "bw", "rate", "bi", "get", "put". */
+/* "lat", "bw", "rate", "bi", "get", "put", "notice". */
 extern const char *const perf_test_names[PERF_TEST_COUNT];
 
 typedef enum perf_wait {

@@ -135,7 +135,9 @@ static uint32_t window_of(const perf_options *options, perf_test test, size_t si
 {
     if (test == PERF_LAT)
         return 1;
-    size_t window = options->window ? options->window : test == PERF_RATE ? 256 : 64;
+    size_t window = options->window                            ? options->window
+                    : test == PERF_RATE || test == PERF_NOTICE ? 256
+                                                               : 64;
     size_t room = SLOTS_BYTES / size_bytes;
     if (window > room)
         window = room > 2 ? room : window < 2 ? window : 2;
@@ -340,9 +342,11 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
 
 static size_t default_sizes(perf_test test, size_t *sizes)
 {
-    static const size_t lasts[] = {[PERF_LAT] = (size_t)1 << 21, [PERF_RATE] = 512,
-                                   [PERF_BW] = (size_t)1 << 30,  [PERF_BI] = (size_t)1 << 30,
-                                   [PERF_GET] = (size_t)1 << 26, [PERF_PUT] = (size_t)1 << 26};
+    static const size_t lasts[] = {
+        [PERF_LAT] = (size_t)1 << 21,          [PERF_RATE] = 512,
+        [PERF_BW] = (size_t)1 << 30,           [PERF_BI] = (size_t)1 << 30,
+        [PERF_GET] = (size_t)1 << 26,          [PERF_PUT] = (size_t)1 << 26,
+        [PERF_NOTICE] = FERRY_NOTICE_BYTES_MAX};
     size_t last = lasts[test];
     size_t count = 0;
     for (size_t size = 8; size <= last; size *= 8)

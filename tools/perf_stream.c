@@ -39,6 +39,12 @@ static uint64_t mark_of(const stream *stream, uint64_t message)
     return stream->step->test == PERF_GET ? message % stream->step->window : message;
 }
 
+/* Whether the bytes are a device's, and have to come here to be looked at. */
+static bool has_mirror(const stream *stream)
+{
+    return stream->area->mirror && stream->step->test != PERF_NOTICE;
+}
+
 static void prepare(const stream *stream, uint64_t message)
 {
     ferry_span span = slot_span(stream, message);
@@ -46,7 +52,7 @@ static void prepare(const stream *stream, uint64_t message)
         return;
     perf_bytes_fill(stream->area->bytes + span.offset_bytes, span.size_bytes,
                     (perf_mark){stream->step->number, mark_of(stream, message), stream->end->rank});
-    if (stream->area->mirror) /* the message comes behind it, and fails if it does */
+    if (has_mirror(stream)) /* the message comes behind it, and fails if it does */
         ferry_future_release(
             perf_end_upload(stream->end, stream->area, span.offset_bytes, span.size_bytes));
 }
@@ -56,7 +62,7 @@ static int check(const stream *stream, uint64_t message)
     if (stream->is_send || !stream->step->is_checked)
         return 0;
     ferry_span span = slot_span(stream, message);
-    if (stream->area->mirror) {
+    if (has_mirror(stream)) {
         int result = perf_end_finish(
             stream->end,
             perf_end_download(stream->end, stream->area, span.offset_bytes, span.size_bytes),
@@ -111,18 +117,49 @@ static ferry_future *submit(const ferry_op *op)
     }
 }
 
+static ferry_future *submit_notice(const stream *stream, uint64_t message)
+{
+    ferry_span span = slot_span(stream, message);
+    const unsigned char *bytes = stream->area->bytes + span.offset_bytes;
+    return stream->is_send ? ferry_notice_send(stream->end->group, stream->end->other, bytes,
+                                               span.size_bytes, NULL)
+                           : ferry_notice_next(stream->end->group, 0);
+}
+
 static void begin_one(stream *stream)
 {
     uint64_t message = stream->begun++;
+    ferry_future **at = &stream->ring[message % stream->step->window];
     prepare(stream, message);
+    if (stream->step->test == PERF_NOTICE) {
+        *at = submit_notice(stream, message);
+        return;
+    }
     const ferry_op op = op_of(stream, message);
-    stream->ring[message % stream->step->window] = submit(&op);
+    *at = submit(&op);
+}
+
+/* What has come goes where a message's bytes would be, to be looked at. */
+static int end_notice(const stream *stream, uint64_t message, ferry_future **future_p)
+{
+    ferry_future *future = ferry_future_retain(*future_p);
+    ferry_span span = slot_span(stream, message);
+    ferry_value value = FERRY_VALUE_INIT;
+    int result = finish(stream, future_p);
+    if (!result && !stream->is_send && stream->step->is_checked &&
+        ferry_future_value(future, &value) == FERRY_OK && value.size_bytes == span.size_bytes)
+        memcpy(stream->area->bytes + span.offset_bytes, value.data, span.size_bytes);
+    ferry_future_release(future);
+    return result ? result : check(stream, message);
 }
 
 static int end_one(stream *stream)
 {
     uint64_t message = stream->ended++;
-    int result = finish(stream, &stream->ring[message % stream->step->window]);
+    ferry_future **at = &stream->ring[message % stream->step->window];
+    if (stream->step->test == PERF_NOTICE)
+        return end_notice(stream, message, at);
+    int result = finish(stream, at);
     return result ? result : check(stream, message);
 }
 
@@ -353,8 +390,9 @@ static int run_streams(perf_end *end, const perf_step *step)
     if (step->test == PERF_BI || end->rank == 0)
         streams[count++] = (stream){
             .end = end, .step = step, .is_send = true, .area = &end->out, .ring = end->futures};
-    return step->is_batch && step->window >= 2 ? run_batches(streams, count)
-                                               : run_singly(streams, count);
+    bool can_be_batch = step->test != PERF_NOTICE;
+    return can_be_batch && step->is_batch && step->window >= 2 ? run_batches(streams, count)
+                                                               : run_singly(streams, count);
 }
 
 /* Memory to send from, and to receive into. In lat and bi both ends have both, and with windows. */
