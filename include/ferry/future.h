@@ -71,8 +71,8 @@ FERRY_API const ferry_error *ferry_future_error(const ferry_future *future);
 FERRY_API uint64_t ferry_future_id(const ferry_future *future);
 
 /*
- * The value of a future: that of ferry_group_get and its like, the ranks of ferry_group_alive, or
- * what ferry_promise_resolve_value gave it. Borrowed until the future's last reference is released.
+ * The value of a future: that of ferry_group_get and its like, the ranks of ferry_group_alive,
+ * what ferry_promise_resolve_value gave it, or the notice of ferry_notice_next. Borrowed until the future's last reference is released.
  * Later versions may add fields at the end.
  */
 typedef struct ferry_value {
@@ -81,7 +81,7 @@ typedef struct ferry_value {
     size_t size_bytes;
     uint64_t version; /* grows with every change of the key; 0: there is no key. For
                          ferry_group_alive: grows with each round; the same for all members. 0 for
-                         a promise */
+                         a promise and a notice */
 } ferry_value;
 
 #define FERRY_VALUE_INIT FERRY_SIZED_INIT(ferry_value)

@@ -149,7 +149,8 @@ FERRY_API ferry_future *ferry_message_probe(ferry_group *group, ferry_rank peer,
                                             const ferry_op_options *options);
 
 /*
- * Describes the message of a probe, a receive or a send.
+ * Describes the message of a probe, a receive or a send, or the notice of ferry_notice_next, whose
+ * tag is 0.
  *  info  filled in up to its struct_size, which the caller has set
  * Any thread, any context. Returns FERRY_OK, also for a receive with any_source_max that has failed
  * after a message was there for it; FERRY_E_NOT_FOUND for any other future that has not resolved

@@ -363,8 +363,10 @@ static void do_probe(stage *s)
 
 static void do_notices(stage *s)
 {
-    s->futures[0] = ferry_notice_send(s->group, 0, "notice", 6, NULL);
-    s->futures[1] = ferry_notice_next(s->group, 0);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = test_in_ns(100000000); /* without one, the other would wait for it */
+    s->futures[0] = ferry_notice_send(s->group, 0, "notice", 6, &options);
+    s->futures[1] = ferry_notice_next(s->group, options.deadline_ns);
 }
 
 static void do_window(stage *s)

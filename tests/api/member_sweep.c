@@ -68,8 +68,8 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
     if (window != NULL)
         keep(s, ferry_window_close(window));
     ferry_window_release(window);
-    keep(s, ferry_notice_next(group, 0));
-    keep(s, ferry_notice_send(group, 0, "notice", 6, NULL));
+    keep(s, ferry_notice_next(group, options.deadline_ns));
+    keep(s, ferry_notice_send(group, 0, "notice", 6, &options));
     ferry_rank sender = s->is_open ? FERRY_RANK_ANY : 0;
     keep(s, ferry_recv(group, sender, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
     (void)ferry_future_cancel(s->futures[s->count - 1]);
