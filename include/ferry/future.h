@@ -71,9 +71,9 @@ FERRY_API const ferry_error *ferry_future_error(const ferry_future *future);
 FERRY_API uint64_t ferry_future_id(const ferry_future *future);
 
 /*
- * The value of a future: that of ferry_group_get and its like, the ranks of ferry_group_alive,
- * what ferry_promise_resolve_value gave it, or the notice of ferry_notice_next. Borrowed until the future's last reference is released.
- * Later versions may add fields at the end.
+ * The value of a future: that of ferry_group_get and its like, the ranks of ferry_group_alive, what
+ * ferry_promise_resolve_value gave it, or the notice of ferry_notice_next. Borrowed until the
+ * future's last reference is released. Later versions may add fields at the end.
  */
 typedef struct ferry_value {
     size_t struct_size; /* sizeof(ferry_value), set by the caller */
