@@ -73,13 +73,8 @@ static inline bool fits_window(const fry_peer_connection *connection, size_t siz
            size_bytes <= connection->session.window_bytes - connection->window_bytes_used;
 }
 
-static inline bool is_notice(const fry_message *message)
-{
-    return fry_unlikely(message != NULL && message->is_apart) && message->is_notice;
-}
-
-static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message *message,
-                     bool is_in_window, size_t window_bytes)
+static inline void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message *message,
+                            bool is_in_window, size_t window_bytes)
 {
     fry_connection_slot *entry = &connection->slots[slot];
     entry->message = message;
@@ -87,13 +82,12 @@ static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message
     entry->is_used = true;
     entry->is_in_window = is_in_window;
     entry->join = FRY_JOIN_NOT;
-    entry->is_notice = is_notice(message);
+    entry->is_notice = false;
     entry->is_recalled = false;
     entry->number = connection->send_number;
     entry->recall = 0;
     connection->window_messages_used += is_in_window;
     connection->window_bytes_used += window_bytes;
-    connection->notices_out += entry->is_notice;
 }
 
 /*
@@ -105,7 +99,8 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
 {
     size_t size_bytes = message->size_bytes;
     uint32_t slot = fry_connection_take_slot(connection);
-    bool is_in_window = message->memory != NULL && size_bytes > 0 && !is_notice(message) &&
+    bool is_notice = fry_unlikely(message->is_apart) && message->is_notice;
+    bool is_in_window = message->memory != NULL && size_bytes > 0 && !is_notice &&
                         size_bytes <= connection->eager_bytes_max &&
                         fits_window(connection, size_bytes);
     set_slot(connection, slot, message, is_in_window, is_in_window ? size_bytes : 0);
@@ -113,7 +108,7 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
     header->tag = message->tag;
     header->op = message->op;
     header->is_apart = message->is_apart;
-    header->is_notice = is_notice(message);
+    header->is_notice = is_notice;
     header->size_bytes = size_bytes;
     header->slot = slot;
     header->ahead = ahead;
@@ -122,7 +117,12 @@ static inline bool take_launch(fry_peer_connection *connection, fry_message *mes
 #endif
     message->number = slot;
     message->private_ = connection;
-    return size_bytes > 0 && !is_in_window && !header->is_notice;
+    if (fry_unlikely(is_notice)) {
+        connection->slots[slot].is_notice = true;
+        connection->notices_out++;
+        return false;
+    }
+    return size_bytes > 0 && !is_in_window;
 }
 
 /*
