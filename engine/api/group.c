@@ -172,7 +172,7 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
         return fry_refusal_future(engine, FRY_REFUSED_NO_MEMORY);
     fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &why);
     if (errand == NULL) {
-        fry_membership_free(group);
+        fry_membership_unretain(group);
         return fry_refusal_future(engine, why);
     }
     *group_p = group;

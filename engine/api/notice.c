@@ -18,17 +18,9 @@
 
 _Static_assert(FRY_NOTICE_BYTES == FERRY_NOTICE_BYTES_MAX, "one number for both");
 
-/* A slot of the engine's notices. NULL: *why_p says why. */
 static void *take_slot(const fry_request *request, fry_refusal *why_p)
 {
-    fry_pool *pool = &request->engine->notices;
-    ferry_status status = FERRY_OK;
-    void *slot = fry_pool_take_or_grow(pool, &request->context->notices, &status);
-    if (slot == NULL && status == FERRY_E_AGAIN)
-        fry_pool_refused(pool, 1);
-    if (slot == NULL)
-        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
-    return slot;
+    return fry_request_slot(&request->engine->notices, &request->context->notices, why_p);
 }
 
 /* ---- sending ---- */

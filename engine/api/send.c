@@ -72,16 +72,20 @@ static fry_refusal check(ferry_engine *engine, ferry_op_kind kind, const ferry_g
                             : why;
 }
 
+void *fry_request_slot(fry_pool *pool, fry_pool_cache *cache, fry_refusal *why_p)
+{
+    ferry_status status = FERRY_OK;
+    void *slot = fry_pool_take_or_grow(pool, cache, &status);
+    if (slot == NULL && status == FERRY_E_AGAIN)
+        fry_pool_refused(pool, 1);
+    if (slot == NULL)
+        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
+    return slot;
+}
+
 fry_transfer *fry_request_transfer(const fry_request *request, fry_refusal *why_p)
 {
-    fry_pool *pool = &request->engine->transfers;
-    ferry_status status = FERRY_OK;
-    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, &status);
-    if (transfer == NULL && status == FERRY_E_AGAIN)
-        fry_pool_refused(pool, 1);
-    if (transfer == NULL)
-        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
-    return transfer;
+    return fry_request_slot(&request->engine->transfers, &request->context->transfers, why_p);
 }
 
 /* What a receive of a group with any source, or a probe, has besides: take.c. */

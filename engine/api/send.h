@@ -15,6 +15,9 @@ fry_refusal fry_request_check_message_span(ferry_engine *engine, bool is_written
 /* Whether the group, which is not NULL, takes operations by now. */
 fry_refusal fry_request_check_group(const ferry_group *group);
 
+/* Takes a slot of a pool that has max_nodes of them. NULL: *why_p says why. */
+void *fry_request_slot(fry_pool *pool, fry_pool_cache *cache, fry_refusal *why_p);
+
 /* Takes the peer's slot for a node. NULL: *why_p says why. */
 fry_transfer *fry_request_transfer(const fry_request *request, fry_refusal *why_p);
 

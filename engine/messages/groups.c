@@ -536,7 +536,7 @@ size_t fry_memberships_step(fry_members *members)
             answer_errands(group);
         if (is_over && group->is_handle_gone && group->is_quiet && LIST_EMPTY(&group->errands)) {
             *at = group->next;
-            fry_membership_free(group);
+            fry_membership_unretain(group);
             done++;
         } else {
             at = &group->next;

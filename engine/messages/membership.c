@@ -80,11 +80,6 @@ void fry_membership_free_tables(ferry_group *group)
         fry_free(memory, group->news, group->size * sizeof *group->news);
 }
 
-void fry_membership_free(ferry_group *group)
-{
-    fry_membership_unretain(group);
-}
-
 void fry_membership_unretain(ferry_group *group)
 {
     if (fry_fetch_sub(&group->references, 1) != 1)

@@ -8,15 +8,15 @@
 
 /* Makes a group that has not joined; NULL: no memory. */
 ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options);
-void fry_membership_free(ferry_group *group);
+
+/* Gives back a reference: that of its maker, or one that was retained. The last frees it. */
+void fry_membership_unretain(ferry_group *group);
 
 /* A window or a notice keeps its group's memory, whatever becomes of the group. Any thread. */
 static inline void fry_membership_retain(ferry_group *group)
 {
     (void)fry_fetch_add(&group->references, 1);
 }
-
-void fry_membership_unretain(ferry_group *group);
 
 /* Frees what it knows of its members. */
 void fry_membership_free_tables(ferry_group *group);

@@ -104,12 +104,8 @@ static void describe(const fry_node *node, const fry_route *route, fry_fault *fa
 /* "send with member 3", for errors. */
 static void name(const fry_node *node, const fry_route *route, char text[NAME_BYTES])
 {
-    const char *what = node->kind == FERRY_OP_PROBE    ? "probe"
-                       : node->kind == FERRY_OP_GET    ? "get"
-                       : node->kind == FERRY_OP_PUT    ? "put"
-                       : node->kind == FERRY_OP_NOTICE ? "notice"
-                       : fry_node_is_sent(node)        ? "send"
-                                                       : "receive";
+    ferry_op_kind kind = (ferry_op_kind)fry_node_shown_kind(node);
+    const char *what = kind == FERRY_OP_RECV ? "receive" : ferry_op_kind_name(kind);
     if (is_open(node))
         (void)snprintf(text, NAME_BYTES, "%s of any member", what);
     else

@@ -37,8 +37,7 @@ static void wait_no_more(ferry_group *group, fry_node *node)
 static void take(fry_turn *turn, fry_route *route, fry_node *node, size_t size_bytes)
 {
     fry_notice_op *op = &node->op.notice;
-    uint64_t sent_op;
-    fry_peer_take_notice(fry_route_made_peer(route), op->value->bytes, &sent_op, turn);
+    fry_peer_take_notice(fry_route_made_peer(route), op->value->bytes, turn);
     op->value->bytes[size_bytes] = '\0';
     op->value->size_bytes = size_bytes;
     op->value->version = 0;

@@ -47,17 +47,23 @@ static inline bool is_whole(const fry_wire_header *header, const fry_arrival *ar
     return arrival->token == NULL && arrival->size_bytes == 0;
 }
 
+/* Those that a launch carries. False: the connection is over. */
+static inline bool hear_answers(fry_peer_connection *connection, const fry_wire_header *header)
+{
+    if (header->acked.count == 0)
+        return true;
+    if (!fry_sends_acknowledged(connection, header->acked)) {
+        fry_connection_broke(connection, "an answer to nothing");
+        return false;
+    }
+    return fry_connection_is_live(connection);
+}
+
 static void message_arrived(fry_peer_connection *connection, const fry_wire_header *header,
                             const fry_arrival *arrival)
 {
-    if (header->acked.count > 0) {
-        if (!fry_sends_acknowledged(connection, header->acked)) {
-            fry_connection_broke(connection, "an answer to nothing");
-            return;
-        }
-        if (!fry_connection_is_live(connection))
-            return;
-    }
+    if (!hear_answers(connection, header))
+        return;
     if (fry_unlikely(header->slot >= connection->slot_count ||
                      connection->owed >= connection->slot_count)) {
         fry_connection_broke(connection, "more messages than its window allows");
@@ -129,14 +135,8 @@ static void series_arrived(fry_peer_connection *connection, fry_wire_header *hea
 static void bundle_arrived(fry_peer_connection *connection, fry_wire_header *header,
                            const fry_arrival *arrival)
 {
-    if (header->acked.count > 0) {
-        if (!fry_sends_acknowledged(connection, header->acked)) {
-            fry_connection_broke(connection, "an answer to nothing");
-            return;
-        }
-        if (!fry_connection_is_live(connection))
-            return;
-    }
+    if (!hear_answers(connection, header))
+        return;
     if (!is_bundle_right(connection, header, arrival))
         return;
     const uint8_t *table = arrival->data;

@@ -418,11 +418,6 @@ bool fry_finds_heard(fry_peer_connection *connection, const fry_wire_header *hea
     }
 }
 
-bool fry_finds_are_due(const fry_peer_connection *connection)
-{
-    return connection->windows->due > 0 || !TAILQ_EMPTY(&connection->windows->untold);
-}
-
 static bool goes_on(const fry_peer_connection *connection)
 {
     return can_say(connection) && fry_connection_is_live(connection);

@@ -6,6 +6,7 @@
 #define FRY_NET_PEER_FIND_H
 
 #include "net/peer/peer.h"
+#include "net/peer/untaken.h"
 
 typedef struct fry_record fry_record;
 typedef struct fry_wire_header fry_wire_header;
@@ -85,8 +86,6 @@ typedef struct fry_grant_slot {
     char name[FRY_WINDOW_NAME_BYTES];
 } fry_grant_slot;
 
-#define FRY_FINDS_NOTICES 256
-
 /* What a connection has for windows and notices. Tables are used from the front. */
 typedef struct fry_finds {
     uint32_t due;                     /* number of words that wait for a control */
@@ -97,7 +96,7 @@ typedef struct fry_finds {
     /* notice.c */
     fry_record *notice_first, *notice_last; /* that can be taken */
     uint32_t notice_fresh, notice_free_count;
-    uint16_t notice_free[FRY_FINDS_NOTICES];
+    uint16_t notice_free[FRY_NOTICES_UNTAKEN];
 } fry_finds;
 
 void fry_finds_attach(fry_peer *peer);
@@ -111,11 +110,13 @@ bool fry_finds_heard(fry_peer_connection *connection, const fry_wire_header *hea
 /* The window that the other end has found by that number; NULL: it has left it. */
 void *fry_finds_granted(const fry_peer_connection *connection, uint32_t number);
 
-/*
- * Whether something waits for a control, here or in send.c; and says what is here, as far as
- * possible. There are windows.
- */
-bool fry_finds_are_due(const fry_peer_connection *connection);
+/* Whether something waits for a control, here or in send.c. Inline: each progress asks it. */
+static inline bool fry_finds_are_due(const fry_finds *windows)
+{
+    return windows->due > 0 || !TAILQ_EMPTY(&windows->untold);
+}
+
+/* Says what is here, as far as possible. There are windows. */
 void fry_finds_go_on(fry_peer_connection *connection);
 
 #endif

@@ -62,13 +62,12 @@ bool fry_peer_has_notice(const fry_peer *peer, size_t *size_bytes_p)
     return true;
 }
 
-void fry_peer_take_notice(fry_peer *peer, void *memory, uint64_t *op_p, void *turn)
+void fry_peer_take_notice(fry_peer *peer, void *memory, void *turn)
 {
     fry_peer_connection *connection = peer->connection;
     fry_record *record = fry_untaken_pop(connection);
     uint32_t slot = record->slot;
     peer->turn = turn;
-    *op_p = record->op;
     if (record->size_bytes > 0)
         memcpy(memory, record->notice, (size_t)record->size_bytes);
     fry_connection_give_record(connection, record);

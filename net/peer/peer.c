@@ -458,7 +458,7 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_hide_go_on(connection);
     if (fry_unlikely(connection->notices_are_due))
         fry_sends_notify(peer, false);
-    if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection)) {
+    if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection->windows)) {
         fry_finds_go_on(connection);
         fry_sends_ask(connection);
     }

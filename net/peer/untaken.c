@@ -5,8 +5,6 @@
 #include "net/peer/match.h"
 #include "net/peer/state.h"
 
-_Static_assert(FRY_NOTICES_UNTAKEN == FRY_FINDS_NOTICES, "one number for both ends");
-
 uint8_t *fry_untaken_room(fry_peer_connection *connection)
 {
     fry_finds *windows = connection->windows;
