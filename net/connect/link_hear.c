@@ -145,6 +145,12 @@ static bool agree(fry_link_peer *link, bool opens)
         if (reason == 0)
             return !opens || open_agreed(link);
     }
+    if (reason == FRY_HELLO_NO_PROCESS) {
+        /* It said so a moment ago, on this host: it has ended since. */
+        fry_link_drop_line(link, reason);
+        fry_link_process_ended(link);
+        return false;
+    }
     fry_link_refuse(link->links, line->address, fry_hello_reason_text(reason), "");
     fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s", link->rank,
                        line->address, fry_hello_reason_text(reason));

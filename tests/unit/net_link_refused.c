@@ -344,6 +344,7 @@ Test(net_link_refused, who_only_looks)
     assert_unharmed();
 }
 
+/* A member that was killed after it sent its words: it has died, and that is no refusal. */
 Test(net_link_refused, a_process_that_is_not_there)
 {
     puppet p;
@@ -359,8 +360,13 @@ Test(net_link_refused, a_process_that_is_not_there)
         cr_assert_eq(p.hello.reason, FRY_HELLO_NO_PROCESS);
         cr_assert_not(p.is_addressed);
         puppet_close(&p);
+        rig_rest();
+        cr_assert_eq(low.died, 1);
+        cr_assert_eq(low.opened + low.connected + low.failed + low.ended, 0);
+        cr_assert_eq(low.links->stranger_count, 0);
+        cr_assert_eq(rig_count_descriptors(), descriptors);
     }
-    assert_refused("the process it says it is is not there");
+    cr_assert_eq(rig_logged(&low, "the process it says it is is not there"), 1, "%s", low.lines);
 }
 
 Test(net_link_refused, repeated_words)
