@@ -69,6 +69,17 @@ static inline void fry_fence(void)
 #endif
 }
 
+/*
+ * At both ends of an order that other code carries from thread to thread, where ThreadSanitizer
+ * does not look: what came before the call at one end comes before what follows the later call at
+ * the other. Nothing without it.
+ */
+static inline void fry_carried(void)
+{
+    if (FRY_TSAN)
+        fry_fence();
+}
+
 static inline void fry_pause(void)
 {
     ck_pr_stall();

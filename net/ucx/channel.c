@@ -14,6 +14,7 @@
  */
 #include "net/ucx/channel.h"
 
+#include "base/lf.h"
 #include "net/transport.h"
 #include "net/ucx/library.h"
 #include "net/ucx/mark.h"
@@ -176,6 +177,7 @@ static fry_post_result post_later(fry_ucx_channel *channel, fry_post *post)
 static fry_post_result channel_post(fry_channel *public_, fry_post *post)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    fry_carried();
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return FRY_POST_FAILED;
     fry_ucx_watch_sent(&channel->watch);
@@ -217,6 +219,7 @@ ucs_status_t fry_ucx_channel_receive(void *arg, const void *header, size_t heade
                                      size_t size_bytes, const ucp_am_recv_param_t *param)
 {
     fry_ucx_channel *channel = arg;
+    fry_carried();
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
         return UCS_OK;
     bool is_pulled = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;

@@ -29,6 +29,7 @@
  */
 #include "net/ucx/offer.h"
 
+#include "base/lf.h"
 #include "net/transport.h"
 #include "net/ucx/channel.h"
 #include "net/ucx/library.h"
@@ -70,6 +71,7 @@ static bool leaves_at_once(fry_ucx_channel *channel, fry_ucx_id id, const void *
                            size_t header_bytes)
 {
     static const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+    fry_carried();
     if (header_bytes > FRY_UCX_SHORT_BYTES)
         return false;
     ucs_status_ptr_t request =
@@ -168,6 +170,7 @@ static ucs_status_t hear_taken(void *arg, const void *header, size_t header_byte
 {
     (void)data, (void)size_bytes, (void)param;
     fry_ucx_channel *channel = arg;
+    fry_carried();
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
         return UCS_OK;
     fry_ucx_parcel *parcel = find_offer(channel, header, header_bytes);
@@ -204,6 +207,7 @@ static ucs_status_t hear_asked(void *arg, const void *header, size_t header_byte
 {
     (void)data, (void)size_bytes, (void)param;
     fry_ucx_channel *channel = arg;
+    fry_carried();
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return UCS_OK;
     fry_ucx_parcel *parcel = find_offer(channel, header, header_bytes);
@@ -235,6 +239,7 @@ static ucs_status_t hear_offer(void *arg, const void *header, size_t header_byte
     (void)data, (void)param;
     fry_ucx_channel *channel = arg;
     uint64_t offer[3] = {0};
+    fry_carried();
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
         return UCS_OK;
     if (header_bytes >= sizeof offer)
@@ -455,6 +460,7 @@ static ucs_status_t hear_answer(void *arg, const void *header, size_t header_byt
 {
     fry_ucx_channel *channel = arg;
     uint64_t id = 0;
+    fry_carried();
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return UCS_OK;
     if (header_bytes == WORD_BYTES)
