@@ -347,6 +347,7 @@ struct fry_node {
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
                                  source, then its destination are its first two uses */
     uint8_t is_timed : 1;     /* entered_ns is exact, and its latency is counted */
+    uint8_t : 0;              /* else C has one place of them all, written as one */
     uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
                                  the node is submitted: any thread may read it */
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
