@@ -85,6 +85,7 @@ struct ferry_engine {
     fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not entered yet */
     fry_queue ready;
     fry_queue failing;
+    fry_queue loop_ready;      /* like `ready`, of which the loop alone may do the next step */
     fry_entering entering;     /* progress of the operation at the head of the backlog */
     fry_ready_queue calls;     /* functions to hand out, on the loop */
     struct fry_live_list live; /* operations that are not retired, in program order */

@@ -21,6 +21,7 @@
 #include "engine/messages/stage.h"
 #include "engine/messages/take.h"
 #include "engine/messages/window.h"
+#include "engine/plans/post.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_NOP] = &fry_kind_nop,
@@ -46,6 +47,7 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_PUT] = &fry_kind_put,
     [FERRY_OP_NOTICE] = &fry_kind_notice,
     [FERRY_OP_NOTICE_NEXT] = &fry_kind_notice_next,
+    [FERRY_OP_PLAN] = &fry_kind_plan,
     [FRY_OP_JOIN] = &fry_kind_join,
     [FRY_OP_MARK] = &fry_kind_mark,
     [FRY_OP_TAKE] = &fry_kind_take,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notices: checks the caller's arguments, and makes a node. engine/messages/notices.c does it. */
-#include "engine/messages/notices.h"
+#include "engine/api/notice.h"
 
 #include "engine/api/request.h"
 #include "engine/api/send.h"
@@ -10,6 +10,7 @@
 #include "engine/ground/refusal.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/membership.h"
+#include "engine/messages/notices.h"
 #include "engine/messages/route.h"
 #include "engine/messages/transfer.h"
 #include "net/peer/notice.h"
@@ -67,6 +68,14 @@ static fry_node *make_notice(fry_request *request, fry_route *route, const void 
     return NULL;
 }
 
+fry_node *fry_request_notice(fry_request *request, ferry_group *group, ferry_rank peer,
+                             const void *data, size_t size_bytes, fry_refusal *why_p)
+{
+    *why_p = check(group, peer, data, size_bytes);
+    return *why_p == FRY_TAKEN ? make_notice(request, &group->routes[peer], data, size_bytes, why_p)
+                               : NULL;
+}
+
 ferry_future *ferry_notice_send(ferry_group *group, ferry_rank peer, const void *data,
                                 size_t size_bytes, const ferry_op_options *options)
 {
@@ -75,11 +84,8 @@ ferry_future *ferry_notice_send(ferry_group *group, ferry_rank peer, const void 
     ferry_engine *engine = group->engine;
     fry_request request;
     fry_refusal why = fry_request_open(&request, engine, options);
-    if (why == FRY_TAKEN)
-        why = check(group, peer, data, size_bytes);
-    fry_node *node = why == FRY_TAKEN
-                         ? make_notice(&request, &group->routes[peer], data, size_bytes, &why)
-                         : NULL;
+    fry_node *node =
+        why == FRY_TAKEN ? fry_request_notice(&request, group, peer, data, size_bytes, &why) : NULL;
     if (node == NULL)
         return fry_request_refuse_writes(&request, engine, why, NULL);
     return fry_request_submit(&request, node);

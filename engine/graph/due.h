@@ -33,6 +33,16 @@ static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
     fry_graph_schedule_behind(turn, fry_graph_last_ready(turn), node);
 }
 
+/* The loop does the node's next step, since that may take memory from the system. */
+static inline void fry_graph_schedule_on_loop(fry_turn *turn, fry_node *node)
+{
+    if ((node->flags & FRY_NODE_QUEUED) != 0)
+        return;
+    node->flags |= FRY_NODE_QUEUED;
+    fry_queue_push(&turn->engine->loop_ready, &node->link);
+    turn->wake = true;
+}
+
 /* A join takes the number of its last member to end, for which its successors waited. */
 static inline void fry_join_name_last(fry_node *node, const fry_node *from)
 {

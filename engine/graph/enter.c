@@ -310,6 +310,14 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
     return enter_later(turn, in, node);
 }
 
+void fry_graph_enter_part(fry_turn *turn, fry_node *node)
+{
+    if (fry_unlikely(turn->engine->tally != NULL))
+        fry_tally_enters(turn->engine, node);
+    fry_node_set_holding(node, 1);
+    enter_end(turn, node);
+}
+
 /* A new node takes its place in program order. */
 static fry_entry enter(fry_turn *turn, fry_node *node)
 {

@@ -15,6 +15,12 @@ typedef enum fry_entry {
 fry_entry fry_graph_arrive(fry_turn *turn, fry_node *node);
 
 /*
+ * Enters a new node that is untracked, and has neither edges nor a deadline: a part of a post,
+ * whose `batch` is set and keeps what the node needs. It may be gone afterwards.
+ */
+void fry_graph_enter_part(fry_turn *turn, fry_node *node);
+
+/*
  * Does a copy without rows at once if it is small and nobody uses its buffers or its stream. It
  * leaves nothing in the graph and needs no node. True: done.
  */

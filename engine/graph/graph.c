@@ -261,13 +261,29 @@ static void retire(fry_turn *turn, fry_node *node)
     drop_life_unless_queued(turn, node);
 }
 
+static void part_has_ended(fry_turn *turn, fry_node *node, bool is_under_way)
+{
+    if (fry_likely(node->batch->kind == FERRY_OP_BATCH))
+        fry_batch_member_ended(turn, node, is_under_way);
+    else
+        fry_kind(turn->engine, node->batch)->part_ended(turn, node->batch, node, is_under_way);
+}
+
+static void part_is_quiet(fry_turn *turn, fry_node *node)
+{
+    if (fry_likely(node->batch->kind == FERRY_OP_BATCH))
+        fry_batch_member_quiet(turn, node);
+    else
+        fry_kind(turn->engine, node->batch)->part_quiet(turn, node->batch, node);
+}
+
 static void become_quiet(fry_turn *turn, fry_node *node)
 {
     set_state(turn, node, FRY_NODE_QUIET);
     if (fry_node_has_note(node))
         fry_scope_member_quiet(node);
     if (fry_unlikely(node->batch != NULL))
-        fry_batch_member_quiet(turn, node);
+        part_is_quiet(turn, node);
     if (node->successors != NULL)
         fire_quiet(turn, node);
     if (fry_node_holding(node) == 0)
@@ -306,7 +322,7 @@ static inline __attribute__((always_inline)) void resolve(fry_turn *turn, fry_no
     if (fry_node_has_note(node))
         resolve_noted(turn, node);
     if (fry_unlikely(node->batch != NULL))
-        fry_batch_member_ended(turn, node, is_under_way);
+        part_has_ended(turn, node, is_under_way);
 }
 
 /* A failed node that is made of others is quiet when they are. A promise touches no memory. */
@@ -576,6 +592,8 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
         if (fry_likely(!is_late(turn, node)) &&
             !(fry_node_has_note(node) && fry_scope_holds_back(turn, node)))
             start(turn, node);
+    } else if (fry_unlikely(fry_kind(turn->engine, node)->go_on != NULL)) {
+        fry_kind(turn->engine, node)->go_on(turn, node);
     } else if (node->state == FRY_NODE_RESOLVED && fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
         if (!fry_node_awaits_others(fry_kind(turn->engine, node), node))
             become_quiet(turn, node);

@@ -110,6 +110,14 @@ typedef struct fry_op_kind {
      * comes. NULL: no.
      */
     bool (*has_begun)(const fry_node *node);
+    /* It was scheduled while ISSUED, or RESOLVED and not quiet. NULL: nothing to do. */
+    void (*go_on)(fry_turn *turn, fry_node *node);
+    /*
+     * It is the `batch` of a node that has resolved and may be under way; if so the second is
+     * called when that is quiet. NULL: for a batch, to which batch_count.c does it.
+     */
+    void (*part_ended)(fry_turn *turn, fry_node *own, fry_node *part, bool is_under_way);
+    void (*part_quiet)(fry_turn *turn, fry_node *own, fry_node *part);
     /* OF_OTHERS: whether a part of it that has no edge may be under way. NULL: no. */
     bool (*awaits)(const fry_node *node);
     /*

@@ -34,13 +34,13 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_NOTICE_NEXT + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                            /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_TAKE,                            /* a receive in a group with any source: take.c */
-    FRY_OP_GIVE,                            /* a send for another member's get: reach.c */
-    FRY_OP_ACCEPT,                          /* a receive for another member's put: reach.c */
-    FRY_OP_STAGE,                           /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                             /* messages launched together: pairing.c */
+    FRY_OP_JOIN = FERRY_OP_PLAN + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                     /* a receive in a group with any source: take.c */
+    FRY_OP_GIVE,                     /* a send for another member's get: reach.c */
+    FRY_OP_ACCEPT,                   /* a receive for another member's put: reach.c */
+    FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                      /* messages launched together: pairing.c */
     FRY_OP_KINDS,
 };
 
@@ -302,6 +302,14 @@ typedef struct fry_batch_op {
     int32_t refused; /* fry_refusal of the first refused operation; FRY_TAKEN: none */
 } fry_batch_op;
 
+typedef struct fry_plan_post fry_plan_post;
+
+/* A post of a plan: engine/plans/post.c. */
+typedef struct fry_plan_op {
+    fry_plan_post *post; /* NULL: it is over, and given back */
+    uint64_t size_bytes; /* that its parts move */
+} fry_plan_op;
+
 #define FRY_JOIN_STANDS 3
 
 /* What a join has in place of an operation's fields behind the head. */
@@ -339,7 +347,7 @@ struct fry_node {
         fry_note *note;    /* if has_note */
     };
     fry_link failing_link;
-    fry_node *batch;      /* the batch that counts it until it is quiet; or NULL */
+    fry_node *batch;      /* the batch, or post, that counts it until it is quiet; or NULL */
     uint16_t unconfirmed; /* predecessors overtaken on the device, and not resolved: status edges */
     int16_t refusal;      /* status with which it fails as it enters; a call: its function's */
     uint8_t device_waits : 4; /* edges ON_DEVICE from other streams: less than FRY_STREAM_WAITS */
@@ -361,10 +369,18 @@ struct fry_node {
     fry_segment *listed; /* if HAS_SPANS, like reads and uses: segments that name it */
     union {
         struct {
-            fry_link request_link;    /* for the requests stack; batches: cancelled queue */
-            fry_timers_link deadline; /* if HAS_DEADLINE */
-            fry_reader *reads;        /* pieces that it reads */
-            fry_use *uses;            /* spans of calls and nops, further ones of copies */
+            union {
+                struct {
+                    fry_link request_link;    /* for the requests stack; batches: cancelled queue */
+                    fry_timers_link deadline; /* if HAS_DEADLINE */
+                };
+                struct {
+                    TAILQ_ENTRY(fry_node) part; /* of a post of a plan: with its others */
+                    uint32_t part_index;        /* in the plan */
+                };
+            };
+            fry_reader *reads; /* pieces that it reads */
+            fry_use *uses;     /* spans of calls and nops, further ones of copies */
             union {
                 fry_stand stand; /* the first field of copies, definitions and events */
                 fry_copy_op copy;
@@ -378,6 +394,7 @@ struct fry_node {
                 fry_scope_op scope;
                 fry_window_op window;
                 fry_notice_op notice;
+                fry_plan_op plan;
             } op;
         };
         fry_join_op join;

@@ -25,6 +25,9 @@ size_t fry_graph_work(fry_turn *turn, size_t budget)
         } else if ((item = fry_queue_pop(&engine->ready)) != NULL) {
             prefetch_successor(engine->ready.first);
             fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
+        } else if (fry_unlikely(engine->loop_ready.first != NULL) && turn->is_loop) {
+            item = fry_queue_pop(&engine->loop_ready);
+            fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
         } else if ((item = engine->backlog.first) != NULL) {
             fry_link *next = item->next; /* arriving may queue it elsewhere */
             engine->backlog.first = next;

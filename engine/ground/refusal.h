@@ -131,6 +131,21 @@
     /* notices */                                                                                  \
     X(NOTICE_DATA, FERRY_E_INVALID, "data is NULL, and size_bytes is not 0")                       \
     X(NOTICE_SIZE, FERRY_E_INVALID, "size_bytes is above FERRY_NOTICE_BYTES_MAX")                  \
+    /* plans */                                                                                    \
+    X(PLAN_NULL, FERRY_E_INVALID, "the plan, or plan_p, is NULL")                                  \
+    X(PLAN_OP_OPTIONS, FERRY_E_INVALID,                                                            \
+      "an operation of a plan has after, a deadline, user_data, a queue or a scope: these are "    \
+      "options of its posts")                                                                      \
+    X(PLAN_OP_KIND, FERRY_E_INVALID,                                                               \
+      "the operation's kind is not copy, call, async, nop, send, recv, get, put or notice, or it " \
+      "is a receive with any source")                                                              \
+    X(PLAN_OVERLAPS, FERRY_E_INVALID, "the operations' spans overlap in too many ways")            \
+    X(PLAN_PICKS, FERRY_E_INVALID, "picks is NULL and pick_count is not 0")                        \
+    X(PLAN_PICK, FERRY_E_INVALID, "a pick is not below the number of the plan's operations")       \
+    X(PLAN_PICK_TWICE, FERRY_E_INVALID, "a pick is repeated")                                      \
+    X(PLAN_ACCESSES, FERRY_E_INVALID,                                                              \
+      "the post's spans are above an eighth of max_accesses or a quarter of max_edges: pick "      \
+      "fewer operations, or use FERRY_OP_UNTRACKED")                                               \
     /* groups: joining */                                                                          \
     X(JOIN_NULL, FERRY_E_INVALID, "options or group_p is NULL")                                    \
     X(JOIN_SIZE_OF, FERRY_E_INVALID,                                                               \

@@ -286,7 +286,8 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     fry_turn turn;
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return 0;
-    bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
+    bool work = fry_graph_has_work(engine) || engine->loop_ready.first != NULL ||
+                !fry_ready_queue_is_empty(&engine->calls);
     int64_t timer_ns = fry_sources_next_ns(engine);
     (void)fry_turn_end(&turn, 1);
     fry_late_call_ends(engine);

@@ -110,7 +110,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 static bool is_idle_locked(const ferry_engine *engine)
 {
     return !engine->loop_wanted && !fry_graph_has_work(engine) && engine->cancelled.first == NULL &&
-           fry_ready_queue_is_empty(&engine->calls);
+           engine->loop_ready.first == NULL && fry_ready_queue_is_empty(&engine->calls);
 }
 
 /*

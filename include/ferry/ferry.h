@@ -38,6 +38,7 @@
 #include <ferry/message.h>
 #include <ferry/notice.h>
 #include <ferry/op.h>
+#include <ferry/plan.h>
 #include <ferry/queue.h>
 #include <ferry/scope.h>
 #include <ferry/stats.h>

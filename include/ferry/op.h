@@ -34,7 +34,8 @@ extern "C" {
     X(FERRY_OP_GET, 20, "get")                                                                     \
     X(FERRY_OP_PUT, 21, "put")                                                                     \
     X(FERRY_OP_NOTICE, 22, "notice")                                                               \
-    X(FERRY_OP_NOTICE_NEXT, 23, "notice next")
+    X(FERRY_OP_NOTICE_NEXT, 23, "notice next")                                                     \
+    X(FERRY_OP_PLAN, 24, "plan")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */
@@ -273,11 +274,11 @@ FERRY_API ferry_executor *ferry_executor_loop(void);
 FERRY_API ferry_executor *ferry_executor_inline(void);
 
 /*
- * An operation of a batch. Zero fields that its kind ignores.
+ * An operation of a batch or a plan. Zero fields that its kind ignores.
  */
 typedef struct ferry_op {
     ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND, _RECV, _GET or
-                                        _PUT */
+                                        _PUT; in a plan also _NOTICE */
     ferry_span dst;                  /* copy: target; with row_count above 1 its first row */
     ferry_span src;                  /* copy: source; likewise */
     size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: one span */
@@ -287,14 +288,16 @@ typedef struct ferry_op {
     ferry_call_fn fn;                /* call */
     void *arg;                       /* call, async */
     const ferry_op_options *options; /* for this operation alone; NULL: none */
-    ferry_group *group;              /* send (span: src), recv (span: dst): message.h */
+    ferry_group *group;              /* send (span: src), recv (span: dst): message.h; notice */
     ferry_tag tag;                   /* send, recv */
-    ferry_rank peer;                 /* send, recv */
+    ferry_rank peer;                 /* send, recv, notice */
     uint32_t reserved;               /* zero */
     ferry_begin_fn begin;            /* async: as in ferry_call_async */
     ferry_cancel_fn cancel;          /* async */
     ferry_window *window;            /* get (span: dst), put (span: src): window.h */
     uint64_t window_offset;          /* get, put */
+    const void *data;                /* notice: as in ferry_notice_send */
+    size_t data_bytes;               /* notice */
 } ferry_op;
 
 /*

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: its steps in order, and posts that wait to be used again. */
+#ifndef FRY_ENGINE_PLANS_PLAN_H
+#define FRY_ENGINE_PLANS_PLAN_H
+
+#include "base/stack.h"
+#include "engine/plans/order.h"
+#include "engine/plans/step.h"
+
+#include <ferry/plan.h>
+
+/*
+ * Unchanged once it is made, except for `references` and `spare`. Its handle holds a reference, and
+ * so does each post that is under way.
+ */
+struct ferry_plan {
+    ferry_engine *engine;
+    uint32_t references;  /* atomic */
+    uint32_t count;       /* operations */
+    fry_plan_step *steps; /* one for each; they hold what the plan holds */
+    fry_plan_step *parts; /* neighbours joined; the same table, if none was */
+    uint32_t part_count;
+    fry_plan_order each;    /* of the operations; empty, if it is that of `parts` */
+    fry_plan_order whole;   /* of the parts */
+    fry_plan_touch touch;   /* of all */
+    ferry_buffer **buffers; /* that `touch` names, each once */
+    size_t buffer_count;
+    uint64_t size_bytes; /* that all move */
+    bool is_inline;      /* all are copies that a thread with the baton does itself */
+    fry_stack spare;     /* posts that are over */
+};
+
+/* The order of a post of all operations, or of some. */
+static inline const fry_plan_order *fry_plan_order_of(const ferry_plan *plan, bool is_whole)
+{
+    return is_whole || plan->parts == plan->steps ? &plan->whole : &plan->each;
+}
+
+/* Gives a reference back. Any thread, also with the baton. */
+void fry_plan_unretain(ferry_plan *plan);
+
+#endif

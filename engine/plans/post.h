@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Posts of plans: the row of this operation. */
+#ifndef FRY_ENGINE_PLANS_POST_H
+#define FRY_ENGINE_PLANS_POST_H
+
+#include "engine/graph/kind.h"
+
+#include <ferry/plan.h>
+
+extern const fry_op_kind fry_kind_plan;
+
+/* Frees the plan's posts that are over, which are all. */
+void fry_plan_posts_free(ferry_plan *plan);
+
+#endif
