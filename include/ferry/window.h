@@ -146,7 +146,8 @@ FERRY_API ferry_future *ferry_get(ferry_window *window, uint64_t offset, ferry_s
 /*
  * Copies a local span into another member's window. The owner's engine fetches the bytes, so it has
  * to make progress. FERRY_OK: they are there. After a put has failed, the owner's engine may still
- * write them, until the put is quiet; part of the bytes may be there. Otherwise like ferry_get.
+ * write them, until the put is quiet, or until the owner finds that the connection is lost; part of
+ * the bytes may be there. Otherwise like ferry_get.
  */
 FERRY_API ferry_future *ferry_put(ferry_window *window, uint64_t offset, ferry_span span,
                                   const ferry_op_options *options);

@@ -90,6 +90,7 @@ struct fry_message {
     uint8_t posts;  /* of its pieces: posts or pulls that use memory; with the message's own */
     bool is_untold; /* is_apart: the other end has not heard of it yet. reach.c, notice.c */
     bool is_read;   /* likewise: this end reads the bytes where the other has them */
+    bool is_put;    /* likewise: a send that this end has asked for */
     uint32_t reach_number; /* likewise: of the window */
     uint64_t reach_offset;
     fry_peer *peer;

@@ -16,7 +16,8 @@
  *
  * Each GET and PUT is answered. If the owner can't do it, it puts a ghost in the place of its
  * message, which fails the other one with the reason. An end that gives up withdraws its message as
- * any other, unless it has not asked yet: then nobody knows of it.
+ * any other, unless it has not asked yet: then nobody knows of it. A put is quiet no sooner than its
+ * owner has answered, though its own memory may be: until then the owner may write the window.
  *
  * How many. An end has at most as many open as both ends' unexpected_max allow, like slots. The
  * owner may learn late of those that have ended, since answers gather; what is beyond any honest
@@ -102,6 +103,7 @@ bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offse
     message->is_apart = true;
     message->is_notice = false;
     message->is_untold = message->is_read = false;
+    message->is_put = message->is_send;
     message->reach_number = found->number;
     message->reach_offset = offset;
     message->state = FRY_MESSAGE_READY;
@@ -152,7 +154,7 @@ bool fry_peer_answer_reach(fry_peer *peer, fry_message *message, void *turn)
 {
     static const fry_fault fault = {.status = FERRY_E_NO_MEMORY, .rank = -1};
     const fry_reach reach = {.tag = message->tag, .is_put = !message->is_send};
-    message->is_untold = message->is_read = false;
+    message->is_untold = message->is_read = message->is_put = false;
     if (peer->connection == NULL || peer->epoch != message->reach_number ||
         (reach.is_put && peer->has_stopped))
         return false;

@@ -14,7 +14,8 @@
  * of its own, so that the other end looks at it after the message; it drops what is not being
  * pulled yet, and thereby the post is done. A send that left with its data is received as if it had
  * not been withdrawn: its memory is quiet as soon as the channel has it. (The sender's future says
- * that it was cancelled, the receiver's that the bytes are there. Both are true.) A send whose
+ * that it was cancelled, the receiver's that the bytes are there. Both are true.) A put is quiet no
+ * sooner than it is answered, as its end writes the window until then. A send whose
  * bytes go in pieces is recalled too, and no piece is served any more: net/peer/serve.c.
  *
  * A get or a put of a window (reach.c) for which the other end has to do something begins here,
@@ -86,6 +87,7 @@ static inline void set_slot(fry_peer_connection *connection, uint32_t slot, fry_
     entry->is_recalled = false;
     entry->number = connection->send_number;
     entry->recall = 0;
+    entry->put = NULL;
     connection->window_messages_used += is_in_window;
     connection->window_bytes_used += window_bytes;
 }
@@ -501,12 +503,24 @@ void fry_sends_recall(fry_peer_connection *connection)
     }
 }
 
+/* Its answer counts like the end of one more post. */
+static void await_answer(fry_connection_slot *slot, fry_message *message, bool is_posted)
+{
+    if (message->posts == 0 && !is_posted)
+        message->posts = 1; /* its own post */
+    message->posts++;
+    slot->put = message;
+}
+
 static void withdraw_launched(fry_message *message, const fry_fault *fault)
 {
     fry_peer_connection *connection = message->private_;
     bool is_over = message->state == FRY_MESSAGE_DELIVERED;
+    bool is_put = message->is_apart && !message->is_notice && message->is_put;
     message->state = FRY_MESSAGE_ENDED;
     fry_connection_slot *slot = &connection->slots[message->number];
+    if (is_put)
+        await_answer(slot, message, is_over);
     fry_lots_forget(connection, message);
     slot->message = NULL;
     bool is_in_pieces = (message->flags & FRY_MESSAGE_IN_PIECES) != 0;
@@ -514,7 +528,7 @@ static void withdraw_launched(fry_message *message, const fry_fault *fault)
     uint64_t op = message->op;
     if (is_in_pieces)
         fry_serve_end(connection, message);
-    if (is_over)
+    if (is_over && !is_put)
         fry_message_make_quiet(message);
     if (is_awaited && connection->state == FRY_CONNECTION_ATTACHED) {
         fry_fault told;
@@ -543,6 +557,13 @@ static void notice_was_answered(fry_peer_connection *connection)
     connection->notices_are_due = !TAILQ_EMPTY(&connection->peer->notices);
 }
 
+static __attribute__((noinline)) void put_was_answered(fry_connection_slot *slot)
+{
+    fry_message *message = slot->put;
+    slot->put = NULL;
+    fry_send_post_is_over(message);
+}
+
 /* Frees a slot. Returns its message, or NULL. */
 static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t number)
 {
@@ -558,6 +579,8 @@ static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t nu
     connection->peer->send_count--;
     if (fry_unlikely(slot->is_notice))
         notice_was_answered(connection);
+    if (fry_unlikely(slot->put != NULL))
+        put_was_answered(slot);
     fry_connection_give_slot(connection, number);
     if (message != NULL && fry_unlikely((message->flags & FRY_MESSAGE_IN_PIECES) != 0)) {
         fry_serve_end(connection, message);

@@ -130,6 +130,7 @@ typedef struct fry_connection_slot {
     uint32_t number;  /* of the launch */
     int32_t recall;   /* a status: the other end must still be told that it was withdrawn */
     uint64_t recalled_op;
+    fry_message *put; /* withdrawn, and quiet no sooner than it is answered; NULL: none */
 } fry_connection_slot;
 
 typedef struct fry_control {

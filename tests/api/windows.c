@@ -301,6 +301,35 @@ Test(windows, refuse_what_makes_no_sense)
 
 /* ---- as operations ---- */
 
+/* Whatever becomes of a put, its owner's engine writes nothing more once the put is quiet. */
+Test(windows, are_written_no_more_when_a_cancelled_put_is_quiet)
+{
+    enum { ROUNDS = 1000, LONGEST = 1 << 15 };
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *memory = buffer_of(0, 0, LONGEST, 0), *local = buffer_of(1, 0, LONGEST, 2);
+    ferry_buffer *seen = buffer_of(1, 0, 1, 0);
+    ferry_window *theirs = opened(0, ferry_buffer_span(memory), "w", FERRY_WINDOW_GET_PUT);
+    ferry_window *window = found(1, 0, "w");
+    for (int round = 0, cancelled = 0; round < ROUNDS || cancelled == 0; round++) {
+        size_t size_bytes = round % 3 == 0 ? LONGEST : round % 3 == 1 ? 9000 : 100;
+        ferry_future *put = ferry_put(window, 0, span_of(local, 0, size_bytes), NULL);
+        for (int i = round % 7; i > 0; i--) /* so that it is further on */
+            AWAIT(ferry_get(window, LONGEST - 1, ferry_buffer_span(seen), NULL), OK);
+        ferry_future_cancel(put);
+        ferry_status status = await(ferry_future_retain(put));
+        AWAIT(ferry_future_quiet(put), OK);
+        ferry_future_release(put);
+        if (status == FERRY_OK)
+            continue;
+        cancelled++;
+        memset(ferry_buffer_data(memory), 3, LONGEST);
+        AWAIT(ferry_put(window, LONGEST - 1, span_of(local, 0, 1), NULL), OK);
+        cr_assert(is_filled(memory, 0, LONGEST - 1, 3), "round %d", round);
+    }
+    close_window(window);
+    close_window(theirs);
+}
+
 Test(windows, order_local_spans_alone)
 {
     begin_members(2, FERRY_LOOP_THREAD);
