@@ -94,6 +94,17 @@ static void do_batch_with_each(stage *s)
     s->futures[2] = ferry_batch(engine(), ops, sizeof ops[0], 2, s->futures, NULL);
 }
 
+static void do_plan(stage *s)
+{
+    ferry_op op = copy_op();
+    ferry_plan *plan = NULL;
+    if (ferry_plan_create(engine(), &op, sizeof op, 1, &plan, NULL) == FERRY_OK)
+        s->futures[0] = ferry_plan_post(plan, NULL, 0, NULL);
+    else
+        s->futures[0] = ferry_copy(engine(), op.dst, op.src, NULL); /* as if nothing had been */
+    ferry_plan_release(plan);
+}
+
 static void do_define(stage *s)
 {
     s->status = ferry_buffer_define(the_span("dst"), NULL);
@@ -401,6 +412,7 @@ static const first_call all_calls[] = {
     {"call_async", do_call_async, WRITES},
     {"batch", do_batch, WRITES},
     {"batch with each", do_batch_with_each, WRITES},
+    {"plan_create, plan_post", do_plan, WRITES},
     {"buffer_define", do_define, WRITES},
     {"buffer_define by a future", do_define_by, WRITES},
     {"future_all", do_all, 0},

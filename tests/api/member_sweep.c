@@ -44,6 +44,28 @@ static void keep_all_waiting(scenario *s)
     s->count = 0;
 }
 
+/* A group with any source has no receives in plans. */
+static void post_plan(scenario *s, ferry_buffer *source, ferry_buffer *sink,
+                      const ferry_op_options *options)
+{
+    ferry_group *group = s->member.group;
+    ferry_op ops[3] = {
+        {.kind = FERRY_OP_RECV, .dst = ferry_buffer_span(sink), .group = group, .tag = 19},
+        {.kind = FERRY_OP_SEND, .src = ferry_buffer_span(source), .group = group, .tag = 19},
+        {.kind = FERRY_OP_NOTICE, .group = group, .data = "plan", .data_bytes = 4}};
+    ferry_plan *plan = NULL;
+    ferry_status status =
+        ferry_plan_create(s->member.te.engine, ops, sizeof ops[0], 3, &plan, NULL);
+    cr_assert(status == FERRY_OK || status == FERRY_E_NO_MEMORY || status == FERRY_E_AGAIN ||
+                  s->is_open,
+              "%s", ferry_status_name(status));
+    if (plan == NULL)
+        return;
+    keep(s, ferry_plan_post(plan, NULL, 0, options));
+    keep(s, ferry_notice_next(group, options->deadline_ns));
+    ferry_plan_release(plan);
+}
+
 static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
 {
     ferry_group *group = s->member.group;
@@ -70,6 +92,7 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
     ferry_window_release(window);
     keep(s, ferry_notice_next(group, options.deadline_ns));
     keep(s, ferry_notice_send(group, 0, "notice", 6, &options));
+    post_plan(s, source, sink, &options);
     ferry_rank sender = s->is_open ? FERRY_RANK_ANY : 0;
     keep(s, ferry_recv(group, sender, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
     (void)ferry_future_cancel(s->futures[s->count - 1]);

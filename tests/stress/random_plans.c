@@ -246,8 +246,8 @@ static void make_up(void)
         ferry_op *op = add(i, FERRY_OP_NOTICE);
         op->group = all.members[i].group;
         op->peer = 0;
-        op->data = &i;
-        op->data_bytes = sizeof i;
+        op->data = &all.member_count;
+        op->data_bytes = sizeof all.member_count;
         all.notice_count++;
     }
 }

@@ -202,6 +202,36 @@ static void call_batch(caller *self)
         drop(each[i]);
 }
 
+/* ---- plan.h ---- */
+
+/* NULL: the engine is gone. */
+static ferry_plan *new_plan(caller *self)
+{
+    ferry_op ops[3] = {{.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_CALL, .fn = do_nothing},
+                       {.kind = FERRY_OP_COPY, .dst = part_of(self, 0), .src = part_of(self, 64)}};
+    ferry_plan *plan = NULL;
+    (void)ferry_plan_create(engine_of(self), ops, sizeof ops[0], 3, &plan, NULL);
+    return plan;
+}
+
+static void call_plan_post(caller *self)
+{
+    static const uint32_t picks[] = {2, 0};
+    ferry_plan *plan = new_plan(self);
+    drop(ferry_plan_post(plan, NULL, 0, NULL));
+    drop(ferry_plan_post(plan, picks, 2, NULL));
+    ferry_plan_release(plan);
+}
+
+static void call_plan_describe(caller *self)
+{
+    ferry_plan_info info = FERRY_PLAN_INFO_INIT;
+    ferry_plan *plan = new_plan(self);
+    MUST(plan == NULL || ferry_plan_describe(plan, &info) == FERRY_OK);
+    ferry_plan_release(plan);
+}
+
 /* ---- future.h ---- */
 
 static void call_future_cancel(caller *self)
@@ -588,6 +618,10 @@ static void call_variable_at(caller *self)
       drop(ferry_call_async(engine_of(self), NULL, begin_nothing, NULL, NULL, NULL)))              \
     L(nop, ENGINE)                                                                                 \
     L(batch, ENGINE)                                                                               \
+    S(plan_create, ENGINE, ferry_plan_release(new_plan(self)))                                     \
+    L(plan_post, ENGINE)                                                                           \
+    L(plan_describe, ENGINE)                                                                       \
+    S(plan_release, ENGINE, ferry_plan_release(new_plan(self)))                                    \
     L(queue_create, ENGINE)                                                                        \
     L(queue_take, 0)                                                                               \
     S(queue_arm, 0, (void)ferry_queue_arm(self->scene->queue))                                     \
