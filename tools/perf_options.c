@@ -10,8 +10,8 @@
 #include <string.h>
 
 const char *const perf_way_names[PERF_WAY_COUNT] = {"auto", "staging", "ipc", "nccl"};
-const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw",  "rate",  "bi",
-                                                      "get", "put", "notice"};
+const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw",  "rate",   "bi",
+                                                      "get", "put", "notice", "plan"};
 
 static const char documentation[] =
     "Measures messages between two members: latency, bandwidth, message rate, and bandwidth both "
@@ -24,7 +24,8 @@ static const char documentation[] =
     "directions. A message counts when its future is FERRY_OK, which means that it was "
     "received. get, put: rank 0 gets them out of a window of rank 1's, or puts them into it, which "
     "rank 1's program does nothing for; with -O 1 each is timed. notice: rate, of notices, which "
-    "have 4096 bytes at most.\n\n"
+    "have 4096 bytes at most. plan: get, with two plans of half the outstanding messages each, "
+    "which are posted by turns.\n\n"
     "With the memory of a GPU, --device cuda:0, a line also tells which way its bytes went: by "
     "staging, through host memory; by ipc, which copies from one end's GPU memory to the other's; "
     "by nccl; or mixed. Each line is checked once before it is measured. Beside bw of 1M and more "
@@ -79,9 +80,10 @@ static const struct argp_option option_list[] = {
      "An end on another host that is silent for this long is dead (default 5)", 1},
     {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0,
-     "lat, bw, rate, bi, get, put, notice, or several with commas (default: the first four)", 2},
+     "lat, bw, rate, bi, get, put, notice, plan, or several with commas (default: the first four)",
+     2},
     {"size", 's', "SIZES", 0,
-     "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512; get, put 8:64M:8; notice "
+     "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512; get, put, plan 8:64M:8; notice "
      "8:4K:8)",
      2},
     {"device", KEY_DEVICE, "NAME[,NAME]", 0,
@@ -215,7 +217,8 @@ static void parse_tests(perf_options *options, const struct argp_state *state, c
             i++;
         if (i == PERF_TEST_COUNT) {
             argp_error(state,
-                       "there is no test '%.*s'; there are: lat, bw, rate, bi, get, put, notice",
+                       "there is no test '%.*s'; there are: lat, bw, rate, bi, get, put, notice, "
+                       "plan",
                        (int)length, text);
             return;
         }

@@ -27,11 +27,12 @@ typedef enum perf_test {
     PERF_GET = 4,    /* rank 0 gets out of a window of rank 1's */
     PERF_PUT = 5,    /* rank 0 puts into it */
     PERF_NOTICE = 6, /* rate, of notices */
+    PERF_PLAN = 7,   /* get, by plans */
 } perf_test;
 
-#define PERF_TEST_COUNT 7
+#define PERF_TEST_COUNT 8
 
-/* "lat", "bw", "rate", "bi", "get", "put", "notice". */
+/* "lat", "bw", "rate", "bi", "get", "put", "notice", "plan". */
 extern const char *const perf_test_names[PERF_TEST_COUNT];
 
 typedef enum perf_wait {

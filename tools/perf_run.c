@@ -141,6 +141,8 @@ static uint32_t window_of(const perf_options *options, perf_test test, size_t si
     size_t room = SLOTS_BYTES / size_bytes;
     if (window > room)
         window = room > 2 ? room : window < 2 ? window : 2;
+    if (test == PERF_PLAN && window > 1)
+        window &= ~(size_t)1;                       /* two halves */
     if (window > 1 && size_bytes > (size_t)1 << 29) /* two of a GiB at either end are too many */
         window = 1;
     return (uint32_t)window;
@@ -342,11 +344,14 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
 
 static size_t default_sizes(perf_test test, size_t *sizes)
 {
-    static const size_t lasts[] = {
-        [PERF_LAT] = (size_t)1 << 21,          [PERF_RATE] = 512,
-        [PERF_BW] = (size_t)1 << 30,           [PERF_BI] = (size_t)1 << 30,
-        [PERF_GET] = (size_t)1 << 26,          [PERF_PUT] = (size_t)1 << 26,
-        [PERF_NOTICE] = FERRY_NOTICE_BYTES_MAX};
+    static const size_t lasts[] = {[PERF_LAT] = (size_t)1 << 21,
+                                   [PERF_RATE] = 512,
+                                   [PERF_BW] = (size_t)1 << 30,
+                                   [PERF_BI] = (size_t)1 << 30,
+                                   [PERF_GET] = (size_t)1 << 26,
+                                   [PERF_PUT] = (size_t)1 << 26,
+                                   [PERF_NOTICE] = FERRY_NOTICE_BYTES_MAX,
+                                   [PERF_PLAN] = (size_t)1 << 26};
     size_t last = lasts[test];
     size_t count = 0;
     for (size_t size = 8; size <= last; size *= 8)

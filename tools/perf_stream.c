@@ -34,9 +34,15 @@ static ferry_span slot_span(const stream *stream, uint64_t message)
 }
 
 /* What is got out of a window lies there before: by slots, and not by messages. */
+static bool is_of_window(const perf_step *step)
+{
+    return step->test == PERF_GET || step->test == PERF_PUT || step->test == PERF_PLAN;
+}
+
 static uint64_t mark_of(const stream *stream, uint64_t message)
 {
-    return stream->step->test == PERF_GET ? message % stream->step->window : message;
+    bool is_got = stream->step->test == PERF_GET || stream->step->test == PERF_PLAN;
+    return is_got ? message % stream->step->window : message;
 }
 
 /* Whether the bytes are a device's, and have to come here to be looked at. */
@@ -95,7 +101,7 @@ static ferry_op op_of(const stream *stream, uint64_t message)
                    .group = end->group,
                    .tag = PERF_TAG_DATA,
                    .peer = end->other};
-    if (stream->step->test == PERF_GET || stream->step->test == PERF_PUT)
+    if (is_of_window(stream->step))
         op = (ferry_op){.kind = stream->is_send ? FERRY_OP_PUT : FERRY_OP_GET,
                         .window = end->window,
                         .window_offset = span.offset_bytes};
@@ -247,6 +253,63 @@ static int run_batches(stream *streams, size_t count)
     return result;
 }
 
+/* ---- by plans: like batches ---- */
+
+/* Those of a half of the window; every other one first, so that no neighbours are one. */
+static ferry_plan *make_plan(const stream *stream, uint64_t batch, ferry_op *ops)
+{
+    uint64_t count = batch_messages(stream->step), middle = (count + 1) / 2;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t message = i < middle ? 2 * i : 2 * (i - middle) + 1;
+        ops[i] = op_of(stream, batch * count + message);
+    }
+    ferry_plan *plan = NULL;
+    ferry_error *error = NULL;
+    if (ferry_plan_create(stream->end->engine, ops, sizeof(*ops), count, &plan, &error) !=
+        FERRY_OK) {
+        fprintf(stderr, "ferry: a plan of %llu gets: %s\n", (unsigned long long)count,
+                error->message);
+        ferry_error_release(error);
+    }
+    return plan;
+}
+
+/* The last may be short: then it picks those that are left. */
+static void begin_plan(stream *stream, ferry_plan *plan, uint32_t *picks)
+{
+    uint64_t batch = stream->begun++, most = batch_messages(stream->step);
+    uint64_t count = batch_end(stream->step, batch) - batch * most, middle = (most + 1) / 2;
+    for (uint64_t i = 0; i < count; i++)
+        picks[i] = (uint32_t)(i % 2 == 0 ? i / 2 : middle + i / 2);
+    stream->ring[batch % 2] =
+        ferry_plan_post(plan, count < most ? picks : NULL, count < most ? count : 0, NULL);
+}
+
+static int run_plans(stream *stream)
+{
+    const perf_step *step = stream->step;
+    uint64_t batches = (step->iterations + batch_messages(step) - 1) / batch_messages(step);
+    ferry_op *ops = calloc(step->window, sizeof(*ops));
+    uint32_t *picks = calloc(step->window, sizeof(*picks));
+    ferry_plan *plans[2] = {NULL, NULL};
+    int result = EXIT_FAILURE;
+    if (!ops || !picks)
+        fputs("ferry: out of memory\n", stderr);
+    else if ((plans[0] = make_plan(stream, 0, ops)) && (plans[1] = make_plan(stream, 1, ops)))
+        result = 0;
+    while (stream->ended < batches && !result) {
+        if (stream->begun == batches || stream->begun - stream->ended == 2)
+            result = end_batch(stream);
+        if (stream->begun < batches && !result)
+            begin_plan(stream, plans[stream->begun % 2], picks);
+    }
+    ferry_plan_release(plans[0]);
+    ferry_plan_release(plans[1]);
+    free(ops);
+    free(picks);
+    return result;
+}
+
 /* ---- there and back ---- */
 
 /*
@@ -292,11 +355,6 @@ static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples
 
 /* ---- windows ---- */
 
-static bool is_of_window(const perf_step *step)
-{
-    return step->test == PERF_GET || step->test == PERF_PUT;
-}
-
 /* What rank 1 has its window over. */
 static stream owner_of(perf_end *end, const perf_step *step)
 {
@@ -329,19 +387,30 @@ static int say_over(perf_end *end, const perf_step *step)
                            "ending a step");
 }
 
-/* Each by itself, timed. */
+/* Each by itself, timed; with a plan, this is posted. */
 static int run_timed(stream *stream, perf_samples *samples)
 {
     const perf_step *step = stream->step;
     uint64_t stride = step->iterations / PERF_SAMPLES_MAX + 1;
     int result = 0;
+    ferry_plan *plan = NULL;
+    if (step->test == PERF_PLAN) {
+        const ferry_op op = op_of(stream, 0);
+        result = ferry_plan_create(stream->end->engine, &op, sizeof(op), 1, &plan, NULL) == FERRY_OK
+                     ? 0
+                     : EXIT_FAILURE;
+    }
     for (uint64_t i = 0; i < step->iterations && !result; i++) {
         double before_s = i % stride == 0 ? now_s() : 0;
-        begin_one(stream);
+        if (plan)
+            stream->ring[stream->begun++ % step->window] = ferry_plan_post(plan, NULL, 0, NULL);
+        else
+            begin_one(stream);
         result = end_one(stream);
         if (samples->values_s && i % stride == 0)
             samples->values_s[samples->count++] = now_s() - before_s;
     }
+    ferry_plan_release(plan);
     return result;
 }
 
@@ -355,6 +424,8 @@ static int run_user(perf_end *end, const perf_step *step, perf_samples *samples)
                      .ring = end->futures};
     if (step->window == 1)
         return run_timed(&stream, samples);
+    if (step->test == PERF_PLAN)
+        return run_plans(&stream);
     return step->is_batch ? run_batches(&stream, 1) : run_singly(&stream, 1);
 }
 

@@ -12,7 +12,8 @@
  * A post moves on in goes, from the queue of ready nodes, so neither a step's end nor a chain of
  * steps needs a deeper stack; a go is bounded. Parts need memory, which with the baton only the
  * loop may take from the system. So the thread that posts makes the first few before it has the
- * baton, and can start them; the loop makes the rest.
+ * baton, and can start them; others go on with what the pools have, and leave it to the loop when
+ * that is not enough.
  *
  * Room. Steps that end by themselves (copies, gets, puts) are limited to FRY_PLAN_ALONE_MOST at a
  * time, since more would not go faster. Others are not: a receive that is held back could be what
@@ -259,6 +260,24 @@ static void make_some(fry_request *request, fry_node *own)
     }
 }
 
+static bool has_slot(fry_pool *pool, fry_pool_cache *cache)
+{
+    return fry_pool_cache_has(cache, 1) || fry_pool_refill(pool, cache, false) == FERRY_OK;
+}
+
+/* Whether a part of the step can be made of what there is. */
+static bool has_slots(const fry_turn *turn, const fry_plan_step *step)
+{
+    ferry_engine *engine = turn->engine;
+    fry_context *context = turn->context;
+    bool has_peer = fry_plan_step_is_message(step) || step->kind == FERRY_OP_GET ||
+                    step->kind == FERRY_OP_PUT || step->kind == FERRY_OP_NOTICE;
+    return has_slot(&engine->nodes, &context->nodes) &&
+           (!has_peer || has_slot(&engine->transfers, &context->transfers)) &&
+           (step->kind != FERRY_OP_NOTICE || has_slot(&engine->notices, &context->notices)) &&
+           !(step->kind == FERRY_OP_COPY && step->rows.count > 1); /* its uses */
+}
+
 /*
  * The part of a step that begins. NULL: the loop makes it (FRY_TAKEN), or there is no room, or it
  * is refused.
@@ -270,7 +289,7 @@ static fry_node *part_for(fry_turn *turn, fry_node *own, uint32_t index, fry_ref
     if (post->made.first != NULL &&
         FRY_CONTAINER(post->made.first, fry_node, link)->part_index == index)
         return FRY_CONTAINER(fry_queue_pop(&post->made), fry_node, link);
-    if (!turn->is_loop)
+    if (!turn->is_loop && !has_slots(turn, &post->order->steps[index]))
         return NULL;
     fry_request request = {.engine = turn->engine, .context = turn->context};
     return part_make(&request, own, index, why_p);
@@ -325,10 +344,9 @@ static void copy_here(fry_turn *turn, const fry_plan_step *step)
 }
 
 /* Whether the next in line is another get or send, that begins in the same go. */
-static bool is_like_next(const fry_plan_post *post, uint8_t kind, bool is_loop)
+static bool is_like_next(const fry_plan_post *post, uint8_t kind)
 {
-    if ((kind != FERRY_OP_SEND && kind != FERRY_OP_GET) || post->first >= post->behind ||
-        (!is_loop && post->made.first == NULL))
+    if ((kind != FERRY_OP_SEND && kind != FERRY_OP_GET) || post->first >= post->behind)
         return false;
     uint32_t next = at_line(post, post->first);
     return post->order->steps[next].kind == kind && is_picked(post, next) &&
@@ -342,7 +360,7 @@ static void part_begin(fry_turn *turn, fry_plan_post *post, fry_node *part, bool
     TAILQ_INSERT_HEAD(&post->parts, part, part);
     post->open++;
     post->alone += fry_plan_step_ends_alone(step);
-    turn->gathers = goes_on && is_like_next(post, step->kind, turn->is_loop);
+    turn->gathers = goes_on && is_like_next(post, step->kind);
     fry_graph_enter_part(turn, part); /* it may be gone */
     turn->gathers = false;
     let_go(post, index, FRY_PLAN_AT_BEGIN);
