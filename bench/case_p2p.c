@@ -24,7 +24,7 @@ static const char *const path_names[] = {"shm", "tcp"};
 
 /* One measurement, for each of those that make it. */
 typedef struct task {
-    const char *test; /* lat, bw, rate, get, put */
+    const char *test; /* lat, bw, rate, get, put, notice, plan */
     path path;
     size_t size_bytes;
     size_t n;
@@ -128,7 +128,9 @@ static const char *run_ucx(const task *task, size_t loops)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, links) != 0)
         bench_fail("cannot make a socket");
     (void)snprintf(numbers[0], sizeof numbers[0], "test=%s",
-                   strcmp(task->test, "notice") == 0 ? "rate" : task->test);
+                   strcmp(task->test, "notice") == 0 ? "rate"
+                   : strcmp(task->test, "plan") == 0 ? "get"
+                                                     : task->test);
     (void)snprintf(numbers[1], sizeof numbers[1], "size=%zu", task->size_bytes);
     (void)snprintf(numbers[2], sizeof numbers[2], "n=%zu", task->n);
     (void)snprintf(numbers[3], sizeof numbers[3], "window=%zu", task->window);
@@ -278,6 +280,42 @@ void bench_p2p_notice(bool is_quick)
     measure(&task, "messages_per_s", 1, is_quick ? 2 : 5, &figures);
     report("p2p-notice", "64B", "records_per_s", &figures);
     free_figures(&figures);
+}
+
+/* ---- plans ---- */
+
+/* A plan of one get beside a get. */
+static void measure_plan_of_one(bool is_quick)
+{
+    bench_samples plan = {0}, get = {0}, over = {0};
+    task task = {.path = PATH_SHM, .size_bytes = 8, .n = 200000, .window = 1};
+    for (int i = 0; i < (is_quick ? 2 : 7); i++) {
+        task.test = "plan";
+        bench_samples_add(&plan, bench_text_number(run_ferry(&task), "latency_median_us") * 1e3);
+        task.test = "get";
+        bench_samples_add(&get, bench_text_number(run_ferry(&task), "latency_median_us") * 1e3);
+        bench_samples_add(&over, plan.values[i] - get.values[i]);
+    }
+    bench_report((bench_key){"p2p-plan", "8B", "latency_ns", ""}, &plan);
+    bench_report((bench_key){"p2p-plan", "8B", "latency_ns", "get"}, &get);
+    bench_report((bench_key){"p2p-plan", "8B-over", "latency_ns", ""}, &over);
+    bench_samples_free(&plan);
+    bench_samples_free(&get);
+    bench_samples_free(&over);
+}
+
+/* Scattered blocks by two plans of 2048, beside gets of raw UCX with as many under way. */
+void bench_p2p_plan(bool is_quick)
+{
+    find_programs();
+    figures figures = {.ferry.larger_is_better = true,
+                       .ucx.larger_is_better = true,
+                       .share.larger_is_better = true};
+    task task = {.test = "plan", .size_bytes = 16384, .n = 200000, .window = 4096};
+    measure(&task, "bytes_per_s", 1.0 / 16384, is_quick ? 2 : 7, &figures);
+    report("p2p-plan", "16KiB-4096", "records_per_s", &figures);
+    free_figures(&figures);
+    measure_plan_of_one(is_quick);
 }
 
 /* ---- windows ---- */

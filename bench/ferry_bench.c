@@ -30,12 +30,14 @@ static const bench_case cases[] = {
     {"loops", bench_loops},
     {"dump", bench_dump},
     {"batch", bench_batch},
+    {"plan", bench_plan},
     {"soak", bench_soak},
     {"p2p-lat", bench_p2p_lat},
     {"p2p-bw", bench_p2p_bw},
     {"p2p-rate", bench_p2p_rate},
     {"p2p-get", bench_p2p_get},
     {"p2p-notice", bench_p2p_notice},
+    {"p2p-plan", bench_p2p_plan},
     {"p2p-overlap", bench_p2p_overlap},
     {"p2p-order", bench_p2p_order},
     {"join", bench_join},
@@ -115,9 +117,9 @@ static const struct argp parser = {
     .args_doc = "CASE\ntable FILE",
     .doc =
         "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-        "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
+        "CASE is graph, submit, batch, plan, wake, copy, overlap, scale, memory, idle, trace, svg, "
         "loops, dump, soak, await (with C++20), libuv (where it is), p2p-lat, p2p-bw, p2p-rate, "
-        "p2p-get, p2p-notice, "
+        "p2p-get, p2p-notice, p2p-plan, "
         "p2p-overlap, "
         "p2p-order, join, barrier, members-idle or all. Figures are medians; p99 looks at the bad "
         "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "

@@ -49,6 +49,7 @@
 #define MADE_MOST 32                 /* parts made by the thread that posts */
 #define GO_STEPS 16                  /* steps begun in a go of a thread that is not the loop */
 #define LOOP_GO_STEPS 64             /* in one of the loop; parts cancelled in a go */
+#define PART_STEPS 64                /* what a part counts for in a hold: it may move bytes now */
 #define GO_BYTES ((size_t)256 << 10) /* copied in a go, and one copy more */
 
 struct fry_plan_post {
@@ -360,6 +361,7 @@ static void part_begin(fry_turn *turn, fry_plan_post *post, fry_node *part, bool
     TAILQ_INSERT_HEAD(&post->parts, part, part);
     post->open++;
     post->alone += fry_plan_step_ends_alone(step);
+    turn->steps += PART_STEPS;
     turn->gathers = goes_on && is_like_next(post, step->kind);
     fry_graph_enter_part(turn, part); /* it may be gone */
     turn->gathers = false;
