@@ -8,7 +8,7 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
-#include "engine/plans/post.h"
+#include "engine/plans/post_memory.h"
 
 #include <string.h>
 
@@ -22,8 +22,8 @@ static void free_steps(ferry_plan *plan)
     const fry_memory *memory = &plan->engine->memory;
     for (uint32_t i = 0; i < plan->count; i++)
         fry_plan_step_drop(plan->engine, &plan->steps[i]);
-    if (plan->parts != plan->steps)
-        fry_free(memory, plan->parts, plan->count * sizeof *plan->parts);
+    if (plan->joined != plan->steps)
+        fry_free(memory, plan->joined, plan->count * sizeof *plan->joined);
     fry_free(memory, plan->steps, plan->count * sizeof *plan->steps);
 }
 
@@ -69,7 +69,7 @@ static fry_refusal keep_steps(ferry_plan *plan, fry_request *request, const char
         fry_alloc_raw(&plan->engine->memory, count * sizeof *plan->steps, _Alignof(fry_plan_step));
     if (plan->steps == NULL)
         return FRY_REFUSED_NO_MEMORY;
-    plan->parts = plan->steps;
+    plan->joined = plan->steps;
     fry_refusal why = FRY_TAKEN;
     uint32_t kept = 0;
     for (; kept < count && why == FRY_TAKEN; kept++) {
@@ -79,14 +79,14 @@ static fry_refusal keep_steps(ferry_plan *plan, fry_request *request, const char
                   : fry_refuse(plan->engine, FRY_REFUSED_BATCH_OP_TAIL);
     }
     if (why == FRY_TAKEN) {
-        plan->count = plan->part_count = count;
+        plan->count = plan->joined_count = count;
         return FRY_TAKEN;
     }
     *at_p = kept - 1;
     for (uint32_t i = 0; i + 1 < kept; i++)
         fry_plan_step_drop(plan->engine, &plan->steps[i]);
     fry_free(&plan->engine->memory, plan->steps, count * sizeof *plan->steps);
-    plan->steps = plan->parts = NULL;
+    plan->steps = plan->joined = NULL;
     return why;
 }
 
@@ -109,8 +109,8 @@ static fry_refusal join_steps(ferry_plan *plan)
         if (count == 0 || !fry_plan_step_join(&parts[count - 1], &plan->steps[i]))
             parts[count++] = plan->steps[i];
     }
-    plan->parts = parts;
-    plan->part_count = count;
+    plan->joined = parts;
+    plan->joined_count = count;
     return FRY_TAKEN;
 }
 
@@ -118,8 +118,8 @@ static fry_refusal order_steps(ferry_plan *plan)
 {
     const fry_memory *memory = &plan->engine->memory;
     fry_refusal why =
-        fry_plan_order_make(memory, plan->parts, plan->part_count, &plan->whole, &plan->touch);
-    if (why == FRY_TAKEN && plan->parts != plan->steps)
+        fry_plan_order_make(memory, plan->joined, plan->joined_count, &plan->whole, &plan->touch);
+    if (why == FRY_TAKEN && plan->joined != plan->steps)
         why = fry_plan_order_make(memory, plan->steps, plan->count, &plan->each, NULL);
     return why == FRY_REFUSED_PLAN_OVERLAPS ? fry_refuse(plan->engine, why) : why;
 }
@@ -145,8 +145,8 @@ static fry_refusal list_buffers(ferry_plan *plan)
 static void look_at_steps(ferry_plan *plan)
 {
     plan->is_inline = true;
-    for (uint32_t i = 0; i < plan->part_count; i++) {
-        const fry_plan_step *step = &plan->parts[i];
+    for (uint32_t i = 0; i < plan->joined_count; i++) {
+        const fry_plan_step *step = &plan->joined[i];
         plan->size_bytes += fry_plan_step_bytes(step);
         plan->is_inline = plan->is_inline && fry_plan_step_is_inline(plan->engine, step);
     }
@@ -235,7 +235,7 @@ ferry_status ferry_plan_describe(const ferry_plan *plan, ferry_plan_info *info)
     const ferry_plan_info own = {
         .struct_size = sizeof own,
         .op_count = plan->count,
-        .part_count = plan->part_count,
+        .part_count = plan->joined_count,
         .wait_count = plan->whole.wait_count,
         .access_count = plan->touch.count,
         .size_bytes = plan->size_bytes,

@@ -42,6 +42,7 @@
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
 #include "engine/plans/plan.h"
+#include "engine/plans/post_memory.h"
 
 #include <string.h>
 
@@ -52,84 +53,10 @@
 #define PART_STEPS 64                /* what a part counts for in a hold: it may move bytes now */
 #define GO_BYTES ((size_t)256 << 10) /* copied in a go, and one copy more */
 
-struct fry_plan_post {
-    fry_link link; /* plan->spare */
-    ferry_plan *plan;
-    const fry_plan_order *order;
-    TAILQ_HEAD(, fry_node) parts; /* have begun and are not quiet; those that have ended last */
-    fry_queue made;               /* parts that have not begun, in the order of `line` */
-    uint32_t left;                /* steps that are not over; with an order, unpicked ones too */
-    uint32_t open;                /* `parts` */
-    uint32_t alone;               /* of these, those that end by themselves */
-    bool has_picks, is_going, has_failed;
-
-    /* Steps that may begin: the next is the first of the line. */
-    uint32_t first, behind;
-    uint32_t *line;   /* NULL: each number itself */
-    uint32_t *waits;  /* with an order: for how many others a step still waits */
-    uint64_t *picked; /* a bit for each operation */
-    uint32_t *tables; /* the memory of these */
-};
-
-static size_t words_of(const ferry_plan *plan)
+static fry_plan_post *begin_post(ferry_plan *plan, bool has_picks)
 {
-    return ((size_t)plan->count + 63) / 64;
-}
-
-/* ---- posts and their memory ---- */
-
-static size_t tables_bytes(const ferry_plan *plan)
-{
-    return words_of(plan) * sizeof(uint64_t) + 2 * (size_t)plan->count * sizeof(uint32_t);
-}
-
-static fry_plan_post *post_make(ferry_plan *plan)
-{
-    const fry_memory *memory = &plan->engine->memory;
-    fry_plan_post *post = fry_alloc_raw(memory, sizeof *post, _Alignof(fry_plan_post));
-    void *tables = post != NULL ? fry_alloc_raw(memory, tables_bytes(plan) + 8, 8) : NULL;
-    if (tables == NULL) {
-        fry_free(memory, post, sizeof *post);
-        return NULL;
-    }
-    post->tables = tables;
-    post->picked = tables;
-    memset(post->picked, 0, words_of(plan) * sizeof *post->picked);
-    return post;
-}
-
-void fry_plan_posts_free(ferry_plan *plan)
-{
-    const fry_memory *memory = &plan->engine->memory;
-    for (fry_link *item = fry_stack_take_all(&plan->spare), *next; item != NULL; item = next) {
-        next = item->next;
-        fry_plan_post *post = FRY_CONTAINER(item, fry_plan_post, link);
-        fry_free(memory, post->tables, tables_bytes(plan) + 8);
-        fry_free(memory, post, sizeof *post);
-    }
-}
-
-/*
- * Takes all that are spare, and puts all but one back: at once, unless others came meanwhile, so
- * it costs no walk.
- */
-static fry_plan_post *take_spare(ferry_plan *plan)
-{
-    fry_link *item = fry_exchange(&plan->spare.top, NULL), *none = NULL;
-    fry_link *rest = item != NULL ? item->next : NULL;
-    if (rest != NULL && !fry_cas(&plan->spare.top, &none, rest)) {
-        fry_link *last = rest;
-        while (last->next != NULL)
-            last = last->next;
-        fry_stack_push_chain(&plan->spare, rest, last);
-    }
-    return item != NULL ? FRY_CONTAINER(item, fry_plan_post, link) : NULL;
-}
-
-static fry_plan_post *post_take(ferry_plan *plan, bool has_picks)
-{
-    fry_plan_post *post = take_spare(plan);
-    if (post == NULL && (post = post_make(plan)) == NULL)
+    fry_plan_post *post = fry_plan_post_take(plan);
+    if (post == NULL)
         return NULL;
     (void)fry_fetch_add(&plan->references, 1);
     post->plan = plan;
@@ -153,9 +80,7 @@ static void give_back(ferry_engine *engine, fry_context *context, fry_node *own)
     own->op.plan.post = NULL;
     for (fry_link *item; (item = fry_queue_pop(&post->made)) != NULL;)
         fry_node_discard(engine, context, FRY_CONTAINER(item, fry_node, link));
-    if (post->has_picks)
-        memset(post->picked, 0, words_of(plan) * sizeof *post->picked);
-    fry_stack_push(&plan->spare, &post->link);
+    fry_plan_post_give(plan, post);
     fry_plan_unretain(plan);
 }
 
@@ -176,16 +101,15 @@ static fry_refusal note_picks(fry_plan_post *post, const uint32_t *picks, size_t
 static void line_up(fry_plan_post *post, const uint32_t *picks, size_t pick_count)
 {
     const fry_plan_order *order = post->order;
-    uint32_t *tables = (uint32_t *)(void *)(post->picked + words_of(post->plan));
     if (order->waits != NULL) {
-        post->line = tables;
-        post->waits = tables + post->plan->count;
+        post->line = post->numbers;
+        post->waits = post->numbers + post->plan->count;
         memcpy(post->line, order->roots, order->root_count * sizeof *post->line);
         memcpy(post->waits, order->waits, order->count * sizeof *post->waits);
         post->behind = order->root_count;
         post->left = order->count;
     } else if (post->has_picks) {
-        post->line = tables;
+        post->line = post->numbers;
         if (pick_count != 0)
             memcpy(post->line, picks, pick_count * sizeof *post->line);
         post->behind = post->left = (uint32_t)pick_count;
@@ -501,6 +425,19 @@ static uint64_t moved_bytes(const fry_node *own, uint64_t *flow_p)
     return own->op.plan.size_bytes;
 }
 
+/*
+ * The member that its oldest part waits for. With the baton it may be asked as the post is about to
+ * fail; who asks later, without, must not look at the parts.
+ */
+static int32_t rank_of(const fry_node *own)
+{
+    if (fry_load_acquire(&own->state) != FRY_NODE_ISSUED || own->op.plan.post == NULL)
+        return -1;
+    const fry_node *part = TAILQ_LAST(&own->op.plan.post->parts, fry_plan_parts);
+    bool has_peer = part != NULL && (fry_node_is_sent(part) || fry_node_is_received(part));
+    return has_peer ? (int32_t)part->op.message.rank : -1;
+}
+
 static void describe(const ferry_engine *engine, const fry_node *own, fry_kind_view *view)
 {
     (void)engine;
@@ -522,6 +459,7 @@ const fry_op_kind fry_kind_plan = {
     .part_ended = part_ended,
     .part_quiet = part_quiet,
     .moved_bytes = moved_bytes,
+    .rank = rank_of,
     .describe = describe,
 };
 
@@ -657,7 +595,7 @@ static fry_refusal fill(posting *self, fry_node *own, fry_plan_post *post)
 static fry_node *make(posting *self, fry_refusal *why_p)
 {
     fry_request *request = &self->request;
-    fry_plan_post *post = post_take(self->plan, self->picks != NULL);
+    fry_plan_post *post = begin_post(self->plan, self->picks != NULL);
     if (post == NULL) {
         *why_p = FRY_REFUSED_NO_MEMORY;
         return NULL;
@@ -713,8 +651,8 @@ static ferry_future *copy_at_once(const posting *self)
     if (fry_turn_is_next(&turn) && !engine->stop_graph && are_idle(self))
         slot = fry_pool_take(&engine->nodes, &turn.context->nodes);
     if (slot != NULL) {
-        for (uint32_t i = 0; i < plan->part_count; i++)
-            copy_here(&turn, &plan->parts[i]);
+        for (uint32_t i = 0; i < plan->joined_count; i++)
+            copy_here(&turn, &plan->joined[i]);
         future = fry_node_init_done(&turn, slot, FERRY_OP_PLAN);
     }
     (void)fry_turn_end(&turn, engine->submit_budget);

@@ -5,11 +5,6 @@
 
 #include "engine/graph/kind.h"
 
-#include <ferry/plan.h>
-
 extern const fry_op_kind fry_kind_plan;
-
-/* Frees the plan's posts that are over, which are all. */
-void fry_plan_posts_free(ferry_plan *plan);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * A host is what all of these agree on. UCX's shared memory wakes its peer through a socket with a
  * name of the net namespace, finds segments by ipc namespace, pid and /dev/shm, and reads the
- * other's memory as the user namespace and the user allow. Start times are told as the time namespace
- * has them, so that of another one a running process looks like one whose number was used again.
+ * other's memory as the user namespace and the user allow. Start times are told as the time
+ * namespace has them, so that of another one a running process looks like one whose number was used
+ * again.
  */
 #include "net/connect/process.h"
 

@@ -16,8 +16,8 @@
  *
  * Each GET and PUT is answered. If the owner can't do it, it puts a ghost in the place of its
  * message, which fails the other one with the reason. An end that gives up withdraws its message as
- * any other, unless it has not asked yet: then nobody knows of it. A put is quiet no sooner than its
- * owner has answered, though its own memory may be: until then the owner may write the window.
+ * any other, unless it has not asked yet: then nobody knows of it. A put is quiet no sooner than
+ * its owner has answered, though its own memory may be: until then the owner may write the window.
  *
  * How many. An end has at most as many open as both ends' unexpected_max allow, like slots. The
  * owner may learn late of those that have ended, since answers gather; what is beyond any honest
