@@ -565,8 +565,8 @@ Test(plans, allocate_nothing_once_they_are_warm)
     ferry_plan *plan = plan_of(ops, COUNT);
     static const uint32_t picks[] = {1, 2, 3};
     uint64_t before = 0;
-    for (int round = 0; round < 40; round++) {
-        if (round == 20)
+    for (int round = 0; round < 300; round++) {
+        if (round == 200)
             before = failing_allocator_calls(&scene()->memory);
         ferry_future *all = ferry_plan_post(plan, NULL, 0, NULL);
         ferry_future *some = ferry_plan_post(plan, picks, 3, NULL);
@@ -574,7 +574,9 @@ Test(plans, allocate_nothing_once_they_are_warm)
         WAIT(some, OK);
         ferry_future_release(all);
         ferry_future_release(some);
-        drain();
+        ferry_future *all_is_over = ferry_engine_drain(engine());
+        WAIT(all_is_over, OK);
+        ferry_future_release(all_is_over);
     }
     cr_assert_eq(failing_allocator_calls(&scene()->memory), before);
     ferry_plan_release(plan);
