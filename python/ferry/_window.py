@@ -36,10 +36,11 @@ class WindowInfo(NamedTuple):
 
 
 class Window(_core.Window):
-    """Memory that its owner has announced to a group. Group.open_window() and find_window() make it.
+    """Memory that its owner has announced to a group.
 
-    Await it, and it is open, or was found; or use it in `async with`, which also closes it. Of an
-    own window that is left when no other member touches the memory any more.
+    Group.open_window() and Group.find_window() make it. Await it, and it is open, or was found; or
+    use it in `async with`, which also closes it. Of an own window that is left when no other member
+    touches the memory any more. A window is closed too when its object is gone.
 
     >>> import asyncio, ferry
     >>> async def owner(cache):
