@@ -267,11 +267,25 @@ static void seek(fry_turn *turn, ferry_window *window)
     fry_route_launched(turn, window->route);
 }
 
+/*
+ * Its handle was given back, and the loop has heard of that before its operation had started. The
+ * same is said as if the operation had come first: a window was open, and was closed at once.
+ */
+static void begin_too_late(fry_turn *turn, ferry_window *window)
+{
+    if (window->is_own)
+        operation_is_done(turn, &window->begin);
+    else
+        operation_fails(turn, &window->begin, &window->fault);
+}
+
 static void begin(fry_turn *turn, ferry_window *window)
 {
     fry_refusal why = fry_membership_refusal(window->group);
-    if (window->life != FRY_WINDOW_NEW)
+    if (window->life != FRY_WINDOW_NEW) {
+        begin_too_late(turn, window);
         return;
+    }
     if (window->begin == NULL || why != FRY_TAKEN) { /* it has failed meanwhile */
         fry_fault fault = why != FRY_TAKEN
                               ? fry_error_fault(fry_refusal_error(why))
