@@ -166,8 +166,9 @@ typedef struct ferry_group_options {
  * its lease while this member or another one could reach the store. So if a whole job is killed and
  * restarted on several hosts, it waits for a lease or two. A member whose rank or place is taken is
  * refused after the holder's lease and a second, or at once if another process of this host is the
- * holder. A member that comes late is refused at once. A restart may name fewer devices than its
- * rank first did, not more.
+ * holder. A group that has been formed is closed: a further member, with neither rank nor place, is
+ * refused at once (FERRY_E_FENCED), and so is one that asks for another size (FERRY_E_INVALID). A
+ * restart may name fewer devices than its rank first did, not more.
  *
  * The store may be lost for any time, and may come back with or without its contents. No member
  * counts as dead because of that. Live members go on, keep their places, and register again when

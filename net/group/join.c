@@ -481,13 +481,14 @@ static void find_no_rank(fry_group *group)
     fry_group_join_failed(
         group, ended > 0
                    ? fry_group_error(group, FERRY_E_INVALID, -1,
-                                     "job %s is a group of %" PRIu32 " members already: this one "
+                                     "job %s is a closed group of %" PRIu32 " members: this one "
                                      "names more devices than the ranks began with that are free",
                                      group->job, group->roster->size)
                    : fry_group_error(group, FERRY_E_FENCED, -1,
-                                     "this member came late: the group of job %s was formed with "
-                                     "%" PRIu32 " members before, and all of them are alive; a "
-                                     "start with the rank or place of one that ends is let in",
+                                     "this member came late: the group of job %s is closed, "
+                                     "formed with %" PRIu32 " members before, and all of them are "
+                                     "alive; a start with the rank or place of one that ends is "
+                                     "let in",
                                      group->job, group->roster->size));
 }
 
@@ -501,8 +502,8 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
     const char *fault = fault_with(group, slot);
     if (fault != NULL) {
         fry_group_join_failed(group, fry_group_error(group, FERRY_E_INVALID, -1,
-                                                     "job %s is a group of %" PRIu32
-                                                     " members already: this one %s",
+                                                     "job %s is a closed group of %" PRIu32
+                                                     " members: this one %s",
                                                      group->job, group->roster->size, fault));
         return;
     }
