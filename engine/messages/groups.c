@@ -305,10 +305,16 @@ static void net_fenced(void *arg, fry_error *error)
         fry_membership_end(group, FERRY_E_FENCED);
 }
 
+static void net_happened(void *arg, uint32_t rank, ferry_member_state what, uint64_t incarnation,
+                         uint64_t number)
+{
+    (void)arg, (void)rank, (void)what, (void)incarnation, (void)number;
+}
+
 static ferry_status open_net(ferry_group *group, fry_error **error_p)
 {
     static const fry_group_events events = {
-        .joined = net_joined, .changed = net_changed, .fenced = net_fenced};
+        .joined = net_joined, .changed = net_changed, .happened = net_happened, .fenced = net_fenced};
     const ferry_group_options *options = &group->options;
     char endpoint[FRY_ENDPOINT_BYTES];
     _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");

@@ -28,6 +28,7 @@ typedef struct fry_group_options {
     const void *secret; /* NULL: none; used during the call alone */
     size_t secret_bytes;
     uint32_t size, size_min; /* at most FERRY_GROUP_SIZE_MAX. size 0: there is a deadline */
+    bool is_open;            /* members come and go; size is not 0 */
     int32_t rank;            /* below the size, or FRY_RANK_ANY */
     uint32_t device_count;   /* at most FRY_GROUP_DEVICES_MAX */
     const char *place;       /* NULL: none. At most FRY_GROUP_PLACE_BYTES, no spaces, not "-" */
@@ -60,6 +61,13 @@ typedef struct fry_group_events {
      */
     void (*changed)(void *arg, uint32_t rank);
     /*
+     * What happened since this member joined, one by one: that a start has joined (HERE), left or
+     * died. In an open group all members are told the same in the same order, and `number` grows;
+     * in others it is 0, and only what happens to one rank has an order. After `changed` for it.
+     */
+    void (*happened)(void *arg, uint32_t rank, ferry_member_state what, uint64_t incarnation,
+                     uint64_t number);
+    /*
      * This member lost its place (it was declared dead, or another has the place): everything of it
      * fails with FERRY_E_FENCED from now on. Called once.
      */
@@ -88,6 +96,16 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg);
  * allowed.
  */
 void fry_group_close(fry_group *group);
+
+/*
+ * In an open group: says that the caller holds nothing more of the starts of that rank, of which it
+ * was told that the last has ended. The rank may be given away once all members have said so. No
+ * effect while that rank is HERE, as was told.
+ */
+void fry_group_let_go(fry_group *group, uint32_t rank);
+
+/* Whether members come and go; of a group that this member has joined. */
+bool fry_group_is_open(const fry_group *group);
 
 typedef enum fry_group_verb {
     FRY_GROUP_BARRIER,

@@ -28,6 +28,7 @@
 #include "net/group/meet.h"
 #include "net/group/members.h"
 #include "net/group/seal.h"
+#include "net/group/seats.h"
 #include "net/group/settle.h"
 #include "net/group/state.h"
 #include "net/group/text.h"
@@ -117,6 +118,7 @@ static void record_written(fry_group_op *op, ferry_status status, const fry_stor
         if (group->state == FRY_GROUP_OPENING)
             group->state = FRY_GROUP_WAITING;
         fry_meet_publish_all(group);
+        fry_seats_are_lost(group);
     } else if (status == FERRY_E_CHANGED && !is_own_text(group, &entries[0])) {
         set_id(group, new_id()); /* another start has this id */
         write_record(group, 0);
