@@ -137,8 +137,8 @@ typedef struct ferry_group_options {
                                 probes, that may wait at once; up to 2^24. 0: there are none.
                                 Otherwise all its receives work another way: message.h; and gpu_way
                                 can't be NCCL or ALL */
-    ferry_group_kind kind;   /* the same for all members of a job. FERRY_GROUP_OPEN: `size`, which
-                                is not 0, is the greatest number of members, and size_min is 0 or 1 */
+    ferry_group_kind kind;   /* the same for all members of a job. FERRY_GROUP_OPEN: `size` is the
+                                greatest number of members and not 0, and size_min is 0 or 1 */
     uint32_t events_max; /* events that wait for ferry_group_event_next, at most 65536; 0: twice the
                             group's size, and at least 64 */
 } ferry_group_options;
