@@ -261,6 +261,61 @@ Test(net_group_open, all_leave_and_begin_anew, .timeout = 60)
     }
 }
 
+/* ---- no memory, once at each place ---- */
+
+/* Whether an allocation failed. One leaves and another takes its rank, in the end. */
+static bool change_without_memory(uint64_t nth, bool is_for_long)
+{
+    GROUP_RIG(rig, 4, 1);
+    for (size_t i = 0; i < 3; i++)
+        join_open(&rig, i, (int32_t)i);
+    rig_settle(&rig);
+    rig.members[0].keeps = true;
+    failing_allocator_arm(&rig.allocator, nth, is_for_long);
+    rig_leave(&rig, 2);
+    rig_pass(&rig, RIG_SECOND_NS / 4);
+    fry_group_options options = rig_options(&rig, 3, RANKS, 2);
+    fry_error *error = NULL;
+    options.is_open = true;
+    if (rig_try_join(&rig, 3, &options, &error) != FERRY_OK)
+        fry_error_release(error);
+    rig_pass(&rig, RIG_SECOND_NS);
+    failing_allocator_arm(&rig.allocator, 0, false);
+    const bool has_failed = failing_allocator_failures(&rig.allocator) != 0;
+    cr_assert(rig.members[3].group == NULL || !rig.members[3].is_joined ||
+              rig.members[3].status != FERRY_OK);
+    rig.members[0].keeps = false;
+    rig_let_go(&rig, 0);
+    rig_pass(&rig, 3 * RIG_LEASE_NS);
+    if (rig.members[3].group == NULL || rig.members[3].status != FERRY_OK) {
+        if (rig.members[3].group != NULL)
+            rig_shut(&rig, 3);
+        join_open(&rig, 3, 2);
+    }
+    expect_join(&rig, 3, FERRY_OK);
+    rig_settle(&rig);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t count = rig.members[i].event_count;
+
+        /* A goodbye for which there was no memory is a death. */
+        const bool has_left = rig.members[i].events[count - 2].what == FERRY_MEMBER_LEFT;
+        expect_event(&rig, i, count - 2, 2, has_left ? FERRY_MEMBER_LEFT : FERRY_MEMBER_DEAD);
+        expect_event(&rig, i, count - 1, 2, FERRY_MEMBER_HERE);
+    }
+    return has_failed;
+}
+
+Test(net_group_open, without_memory, .timeout = 60)
+{
+    for (int is_for_long = 0; is_for_long < 2; is_for_long++) {
+        uint64_t nth = 1;
+
+        while (change_without_memory(nth, is_for_long != 0))
+            nth++;
+        cr_assert_gt(nth, 20);
+    }
+}
+
 /* ---- at random ---- */
 
 /* Whether a member's roster names the other one, as alive. */
