@@ -14,7 +14,8 @@
 
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
-#include "net/group/group.h"
+#include "net/group/members.h"
+#include "net/group/seats.h"
 
 void fry_ending_look_soon(ferry_group *group)
 {

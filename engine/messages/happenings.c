@@ -29,12 +29,6 @@ bool fry_happenings_open(const fry_memory *memory, fry_happenings *happenings, u
     return happenings->ring != NULL;
 }
 
-void fry_happenings_close(const fry_memory *memory, fry_happenings *happenings)
-{
-    fry_free(memory, happenings->ring, happenings->most * sizeof *happenings->ring);
-    happenings->ring = NULL;
-}
-
 static fry_happening *at(const fry_happenings *happenings, uint32_t index)
 {
     return &happenings->ring[(happenings->first + index) % happenings->most];

@@ -3,12 +3,13 @@
 #ifndef FRY_ENGINE_MESSAGES_HAPPENINGS_H
 #define FRY_ENGINE_MESSAGES_HAPPENINGS_H
 
+#include "base/memory.h"
+
 #include <ferry/group.h>
 
 #include <bsd/sys/queue.h>
 
 typedef struct fry_errand fry_errand;
-typedef struct fry_memory fry_memory;
 typedef struct fry_members fry_members;
 
 #define FRY_HAPPENINGS_MOST 65536
@@ -30,7 +31,12 @@ uint32_t fry_happenings_most(uint32_t asked, uint32_t size);
 
 /* Makes room for so many. False: no memory. */
 bool fry_happenings_open(const fry_memory *memory, fry_happenings *happenings, uint32_t most);
-void fry_happenings_close(const fry_memory *memory, fry_happenings *happenings);
+
+static inline void fry_happenings_close(const fry_memory *memory, fry_happenings *happenings)
+{
+    fry_free(memory, happenings->ring, happenings->most * sizeof *happenings->ring);
+    happenings->ring = NULL;
+}
 
 /* Adds an event. If none has been taken for too long, the oldest goes, and the next one says so. */
 void fry_happenings_add(ferry_group *group, const fry_happening *happening);

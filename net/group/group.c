@@ -473,7 +473,7 @@ static void work(fry_timer *timer)
     if (!fry_group_is_over(group))
         fry_seats_tell(group);
     if (!fry_group_is_over(group))
-        fry_seats_acknowledge(group);
+        fry_group_acknowledge(group);
     if (!fry_group_is_over(group))
         fry_group_keep_roster(group);
     if (!fry_group_is_over(group))

@@ -97,16 +97,6 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg);
  */
 void fry_group_close(fry_group *group);
 
-/*
- * In an open group: says that the caller holds nothing more of the starts of that rank, of which it
- * was told that the last has ended. The rank may be given away once all members have said so. No
- * effect while that rank is HERE, as was told.
- */
-void fry_group_let_go(fry_group *group, uint32_t rank);
-
-/* Whether members come and go; of a group that this member has joined. */
-bool fry_group_is_open(const fry_group *group);
-
 typedef enum fry_group_verb {
     FRY_GROUP_BARRIER,
     FRY_GROUP_SET,

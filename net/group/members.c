@@ -37,43 +37,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static int by_id(fry_presence *left, fry_presence *right)
-{
-    return left->id < right->id ? -1 : left->id > right->id;
-}
-
-RB_GENERATE_INTERNAL(fry_presences, fry_presence, entry, by_id, static __attribute__((unused)))
-
 static const fry_group_member nobody = {.state = FERRY_MEMBER_ABSENT};
-
-/* bsd's macros take a tree that they could change. */
-static fry_presences *tree_of(const fry_group *group)
-{
-    return (fry_presences *)(uintptr_t)&group->presences;
-}
-
-fry_presence *fry_group_presence(const fry_group *group, uint64_t id)
-{
-    fry_presence key = {.id = id};
-
-    return RB_FIND(fry_presences, tree_of(group), &key);
-}
-
-fry_presence *fry_group_presence_first(const fry_group *group)
-{
-    return RB_MIN(fry_presences, tree_of(group));
-}
-
-fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence)
-{
-    (void)group;
-    return RB_NEXT(fry_presences, tree_of(group), presence);
-}
 
 static void presence_free(fry_group *group, fry_presence *presence)
 {
-    RB_REMOVE(fry_presences, &group->presences, presence);
-    group->presence_count--;
+    fry_group_presence_remove(group, presence);
     fry_free(group->memory, presence->clear_held, presence->clear_held_bytes);
     fry_free(group->memory, presence, sizeof *presence);
 }
@@ -115,8 +83,7 @@ static fry_presence *presence_make(fry_group *group, uint64_t id)
         return NULL;
     presence->id = id;
     presence->news = ++group->news;
-    RB_INSERT(fry_presences, &group->presences, presence);
-    group->presence_count++;
+    fry_group_presence_add(group, presence);
     return presence;
 }
 
@@ -212,6 +179,17 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
 
 /* ---- what the store tells ---- */
 
+/* What a member of an open group acknowledges; entry NULL: it is gone. */
+static void note_word(fry_group *group, uint64_t id, const fry_store_entry *entry)
+{
+    fry_presence *presence = fry_group_presence(group, id);
+
+    if (presence == NULL && entry != NULL)
+        presence = fry_group_presence_missing(group, id); /* its record has yet to be told */
+    if (presence != NULL ? !fry_seats_acknowledged(group, presence, entry) : entry != NULL)
+        fry_group_lost_news(group);
+}
+
 /* The rest of a key after a prefix; NULL: it does not begin with that. */
 static const char *behind(const char *key, const char *prefix)
 {
@@ -236,7 +214,7 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
         else if (presence != NULL)
             note_missing(group, presence);
     } else if ((rest = behind(name, "clear/")) != NULL && fry_group_id_read(rest, &id)) {
-        fry_seats_acknowledged(group, id, is_deleted ? NULL : entry);
+        note_word(group, id, is_deleted ? NULL : entry);
     } else if (strcmp(name, "roster") == 0) {
         if (!is_deleted)
             fry_group_note_roster(group, entry->value, entry->value_bytes, entry->version);
@@ -539,6 +517,15 @@ void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start)
     view->presence->has_ended = true;
     if (view->presence->state == FRY_PRESENCE_HERE)
         fry_group_delete_presence(group, view->presence);
+    fry_group_tell_later(group);
+}
+
+void fry_group_let_go(fry_group *group, uint32_t rank)
+{
+    if (fry_group_is_over(group) || rank >= group->view_count ||
+        group->views[rank].told == FERRY_MEMBER_HERE)
+        return;
+    group->views[rank].is_held = false;
     fry_group_tell_later(group);
 }
 

@@ -41,12 +41,8 @@
  */
 #include "net/group/seats.h"
 
-#include "net/group/absent.h"
-#include "net/group/group.h"
-#include "net/group/members.h"
-#include "net/group/roster.h"
+#include "net/group/presence.h"
 #include "net/group/seal.h"
-#include "net/group/stand.h"
 #include "net/group/state.h"
 #include "net/store/store.h"
 
@@ -194,51 +190,40 @@ static void forget_word(fry_group *group, fry_presence *presence)
     presence->clear_seen = 0;
 }
 
-/* A word without memory for it counts as none. */
-static void keep_word(fry_group *group, fry_presence *presence, const fry_group_clear *clear)
+static bool keep_word(fry_group *group, fry_presence *presence, const fry_group_clear *clear)
 {
     const bool is_empty = clear->held_bytes == 1 && clear->held[0] == '-';
     char *held = is_empty ? NULL : fry_alloc_raw(group->memory, clear->held_bytes, 1);
 
     forget_word(group, presence);
-    if (!is_empty && held == NULL) {
-        fry_group_lost_news(group);
-        return;
-    }
+    if (!is_empty && held == NULL)
+        return false;
     presence->clear_seen = clear->seen;
     if (held == NULL)
-        return;
+        return true;
     memcpy(held, clear->held, clear->held_bytes);
     presence->clear_held = held;
     presence->clear_held_bytes = clear->held_bytes;
+    return true;
 }
 
-void fry_seats_acknowledged(fry_group *group, uint64_t id, const fry_store_entry *entry)
+bool fry_seats_acknowledged(fry_group *group, fry_presence *presence, const fry_store_entry *entry)
 {
-    fry_presence *presence = fry_group_presence(group, id);
     size_t bytes = entry != NULL ? entry->value_bytes : 0;
     fry_group_clear clear;
-
     const bool is_word = entry != NULL &&
                          fry_group_seal_open(&group->seal, entry->key, entry->value, &bytes) &&
                          fry_group_clear_read(entry->value, bytes, &clear);
 
-    if (id == group->id) { /* an older word of this member may have come late */
+    if (presence->id == group->id) { /* an older word of this member may have come late */
         group->is_clear_lost |=
             group->clear_op == NULL && (!is_word || clear.seen < group->clear_written);
-        return;
-    }
-    if (presence == NULL && entry != NULL)
-        presence = fry_group_presence_missing(group, id); /* its record has yet to be told */
-    if (presence == NULL) {
-        if (entry != NULL)
-            fry_group_lost_news(group);
-        return;
+        return true;
     }
     if (is_word)
-        keep_word(group, presence, &clear);
-    else
-        forget_word(group, presence);
+        return keep_word(group, presence, &clear);
+    forget_word(group, presence);
+    return true;
 }
 
 /* ---- what this member acknowledges ---- */
@@ -246,15 +231,6 @@ void fry_seats_acknowledged(fry_group *group, uint64_t id, const fry_store_entry
 void fry_seats_are_lost(fry_group *group)
 {
     group->is_clear_lost = true;
-}
-
-void fry_group_let_go(fry_group *group, uint32_t rank)
-{
-    if (fry_group_is_over(group) || rank >= group->view_count ||
-        group->views[rank].told == FERRY_MEMBER_HERE)
-        return;
-    group->views[rank].is_held = false;
-    fry_group_tell_later(group);
 }
 
 /* Whether nobody has the rank, as was told. */
@@ -265,9 +241,10 @@ static bool is_told_end(const fry_group *group, uint32_t rank)
     return slot->is_dead && slot->ended <= group->clear_seen;
 }
 
-/* Whether the store would know more of this member if it wrote. */
-static bool is_worth_a_word(const fry_group *group)
+bool fry_seats_have_word(const fry_group *group)
 {
+    if (group->state != FRY_GROUP_JOINED || !fry_group_is_open(group))
+        return false;
     for (uint32_t rank = 0; rank < group->view_count; rank++) {
         const fry_group_view *view = &group->views[rank];
 
@@ -279,66 +256,27 @@ static bool is_worth_a_word(const fry_group *group)
     return false;
 }
 
-static void acknowledged(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                         size_t count, const char *why)
+size_t fry_seats_word(fry_group *group, const char *key, char *text, bool *is_held)
 {
-    fry_group *group = op->group;
-
-    (void)entries, (void)count;
-    group->clear_op = NULL;
-    fry_group_tell_later(group);
-    if (status == FERRY_OK)
-        return;
-    group->is_clear_lost = true;
-    fry_group_refused(group, op, status, why);
-}
-
-static void write_word(fry_group *group, char *text, size_t text_bytes, bool *is_in)
-{
-    char key[FRY_STORE_KEY_BYTES + 1];
-    const size_t names_bytes = FRY_GROUP_SET_TEXT_BYTES(group->view_count);
-    char *names = text + text_bytes - names_bytes;
+    const size_t clear_bytes = FRY_GROUP_CLEAR_TEXT_BYTES(group->view_count);
+    char *names = text + clear_bytes;
 
     for (uint32_t rank = 0; rank < group->view_count; rank++)
-        is_in[rank] = is_told_end(group, rank) && group->views[rank].is_held;
-    (void)fry_group_set_write(is_in, group->view_count, names, names_bytes);
+        is_held[rank] = is_told_end(group, rank) && group->views[rank].is_held;
+    (void)fry_group_set_write(is_held, group->view_count, names,
+                              FRY_GROUP_SET_TEXT_BYTES(group->view_count));
     const fry_group_clear clear = {
         .seen = group->clear_seen, .held = names, .held_bytes = strlen(names)};
-    size_t bytes = fry_group_clear_write(&clear, text, text_bytes - names_bytes);
-    (void)snprintf(key, sizeof key, "%sclear/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
-    bytes = fry_group_seal_close(&group->seal, key, text, bytes);
-    const fry_store_request put = {.verb = FRY_STORE_PUT,
-                                   .key = key,
-                                   .value = text,
-                                   .value_bytes = bytes,
-                                   .lease = &group->lease};
-    group->clear_op = fry_group_op_start(group, &put, acknowledged, NULL);
-    if (group->clear_op == NULL) {
-        fry_group_lacks_memory(group);
-        return;
-    }
+    const size_t bytes = fry_group_clear_write(&clear, text, clear_bytes);
+    return fry_group_seal_close(&group->seal, key, text, bytes);
+}
+
+void fry_seats_word_is_said(fry_group *group, const bool *is_held)
+{
     group->is_clear_lost = false;
     group->clear_written = group->clear_seen;
     for (uint32_t rank = 0; rank < group->view_count; rank++)
-        group->views[rank].is_said_to_be_held = is_in[rank];
-}
-
-void fry_seats_acknowledge(fry_group *group)
-{
-    if (group->state != FRY_GROUP_JOINED || !fry_group_is_open(group) || group->clear_op != NULL ||
-        group->is_lost || !is_worth_a_word(group) || !fry_group_stands(group) ||
-        !fry_group_may_ask(group))
-        return;
-    const size_t text_bytes =
-        FRY_GROUP_CLEAR_TEXT_BYTES(group->view_count) + FRY_GROUP_SET_TEXT_BYTES(group->view_count);
-    char *text = fry_alloc_raw(group->memory, text_bytes, 1);
-    bool *is_in = fry_alloc(group->memory, group->view_count, 1);
-    if (text != NULL && is_in != NULL)
-        write_word(group, text, text_bytes, is_in);
-    else
-        fry_group_lacks_memory(group);
-    fry_free(group->memory, text, text_bytes);
-    fry_free(group->memory, is_in, group->view_count);
+        group->views[rank].is_said_to_be_held = is_held[rank];
 }
 
 /* ---- events ---- */
@@ -396,7 +334,7 @@ void fry_seats_tell(fry_group *group)
 {
     if (group->state != FRY_GROUP_JOINED || !fry_group_is_open(group))
         return;
-    while (!fry_group_is_over(group)) {
+    while (group->state == FRY_GROUP_JOINED) {
         const fry_group_roster *roster = group->roster;
         uint64_t number = UINT64_MAX, seen = 0;
         uint32_t found = 0;

@@ -7,6 +7,9 @@
 
 typedef struct fry_presence fry_presence;
 
+/* Whether members come and go; of a group that this member has joined. */
+bool fry_group_is_open(const fry_group *group);
+
 /* Whether the record is of a start that wants an open group. */
 bool fry_seat_is_wanted(uint32_t size, uint32_t size_min);
 
@@ -26,15 +29,24 @@ bool fry_seat_is_free(fry_group *group, const fry_group_roster *roster, uint32_t
 fry_group_slot *fry_seat_for(fry_group *group, fry_group_roster *roster,
                              const fry_presence *candidate, uint64_t place);
 
-/* A member's acknowledgement was read; entry NULL: it is gone. */
-void fry_seats_acknowledged(fry_group *group, uint64_t id, const fry_store_entry *entry);
+/* A member's word was read; entry NULL: it is gone. False: no memory, and it counts as none. */
+bool fry_seats_acknowledged(fry_group *group, fry_presence *presence, const fry_store_entry *entry);
 
 /* Counts as told what happened before this member was let in; it has just joined. */
 void fry_seats_begin(fry_group *group);
 
-/* Tells the caller what has happened, in order, and the store what this member acknowledges. */
+/* Tells the caller what has happened, in order. */
 void fry_seats_tell(fry_group *group);
-void fry_seats_acknowledge(fry_group *group);
+
+/*
+ * Whether the store would know more of this member if it wrote its word; the word, for `key`, which
+ * is written then; `is_held`, by rank, says what it has in it.
+ */
+bool fry_seats_have_word(const fry_group *group);
+size_t fry_seats_word(fry_group *group, const char *key, char *text, bool *is_held);
+void fry_seats_word_is_said(fry_group *group, const bool *is_held);
+#define FRY_SEATS_WORD_BYTES(size)                                                                 \
+    (FRY_GROUP_CLEAR_TEXT_BYTES(size) + FRY_GROUP_SET_TEXT_BYTES(size))
 
 /* Tells the end of a holder that is about to be replaced, if it has yet to be told. */
 void fry_seat_is_replaced(fry_group *group, uint32_t rank);

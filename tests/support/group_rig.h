@@ -7,6 +7,7 @@
 #ifndef FERRY_TESTS_GROUP_RIG_H
 #define FERRY_TESTS_GROUP_RIG_H
 
+#include "net/group/seats.h"
 #include "net/group/state.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/failing_allocator.h"
