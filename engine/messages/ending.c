@@ -19,6 +19,8 @@
 
 void fry_ending_look_soon(ferry_group *group)
 {
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
+        return; /* nobody looks any more, and what is noted would keep the loop awake */
     fry_store_relaxed(&group->has_ending_news, 1);
     fry_store_relaxed(&group->members->has_looks, 1);
 }

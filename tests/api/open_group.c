@@ -282,6 +282,55 @@ Test(open_group, a_pending_receive_holds_its_senders_rank)
     cr_assert_eq(rank_of(3), 2);
 }
 
+/* Its handle is given back when the group is long gone: nothing is left to be done. */
+Test(open_group, a_found_window_outlives_its_group)
+{
+    PLACE_NEEDS(place_lacks_this_host);
+    (void)join_open(2, 0);
+    (void)join_open_on(FERRY_LOOP_EMBEDDED, 2, 1);
+    ferry_buffer *memory = buffer_of(0, 0, 64, 'w');
+    ferry_window *window, *found;
+    AWAIT(ferry_window_open(members[0].group, ferry_buffer_span(memory), "w", FERRY_WINDOW_GET,
+                            &window),
+          OK);
+    AWAIT(ferry_window_find(members[1].group, 0, "w", 0, &found), OK);
+    leave(1);
+    ferry_engine *engine = members[1].te.engine;
+    while (ferry_engine_progress(engine, 0) != 0)
+        continue;
+    ferry_window_release(found);
+    ferry_window_release(window);
+    int turns = 0;
+    while (ferry_engine_arm(engine) == FERRY_E_BUSY && turns++ < 1000)
+        (void)ferry_engine_progress(engine, 0);
+    cr_assert_lt(turns, 1000, "the engine does not come to rest");
+}
+
+/* Others may yet come: who receives from any member waits for them. */
+Test(open_group, receives_from_who_has_yet_to_come)
+{
+    PLACE_NEEDS(place_lacks_this_host);
+    (void)begin_member(FERRY_LOOP_THREAD);
+    ferry_group_options options = open_options(2, 0);
+    options.any_source_max = 4;
+    AWAIT(join_group(0, &options), OK);
+    ferry_buffer *sink = buffer_of(0, 0, 64, 0);
+    ferry_future *received =
+        ferry_recv(members[0].group, FERRY_RANK_ANY, 1, ferry_buffer_span(sink), NULL);
+    for (int i = 0; i < 2; i++) {
+        const size_t other = join_open(2, 1);
+        (void)assert_event(0, 1, FERRY_MEMBER_HERE);
+        if (i == 0) {
+            leave(other);
+            (void)assert_event(0, 1, FERRY_MEMBER_LEFT);
+            ASSERT_STATUS(ferry_future_poll(received), FERRY_PENDING);
+        }
+    }
+    ferry_buffer *source = buffer_of(2, 0, 64, 's');
+    AWAIT(ferry_send(members[2].group, 0, 1, ferry_buffer_span(source), NULL), OK);
+    AWAIT(received, OK);
+}
+
 /* ---- events ---- */
 
 /* Of the oldest only the number is left. */
