@@ -34,6 +34,8 @@
  * is what it knows of itself at that moment; if it dies after the SWAP, the change stands and was
  * right, and if it dies before, nothing has happened and the next member judges anew.
  *
+ * seats.pml checks this.
+ *
  * Events. A slot keeps both its numbers until it is given away, and it is not given away before
  * this member has been told of its end. So each member sees every admission and every end since its
  * own, however many versions of the roster its watch has left out, and tells them in the order of
