@@ -5,7 +5,7 @@
 
 MEMBER_SUITE(open_group);
 
-#define SHORT_NS (INT64_C(300000000) * PATIENCE)
+#define SHORT_NS (INT64_C(1000000000) * PATIENCE)
 
 static ferry_group_options open_options(uint32_t size, ferry_rank rank)
 {
