@@ -30,6 +30,7 @@
 #include "engine/graph/node.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
+#include "engine/messages/ending.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
@@ -72,9 +73,25 @@ void fry_window_unretain(ferry_window *window)
     fry_membership_unretain(group);
 }
 
+void fry_window_count(ferry_window *window)
+{
+    window->is_counted = window->group->options.kind == FERRY_GROUP_OPEN;
+    if (window->is_counted)
+        (void)fry_fetch_add(&window->route->windows, 1);
+}
+
+void fry_window_count_no_more(ferry_window *window)
+{
+    if (!window->is_counted)
+        return;
+    window->is_counted = false;
+    (void)fry_fetch_sub(&window->route->windows, 1);
+    fry_ending_look_soon(window->group);
+}
+
 void fry_window_release(ferry_window *window)
 {
-    if (fry_window_life_of(window) == FRY_WINDOW_OVER) {
+    if (fry_window_life_of(window) == FRY_WINDOW_OVER && !window->is_counted) {
         fry_window_unretain(window);
         return;
     }
@@ -313,6 +330,7 @@ static void release(fry_turn *turn, ferry_window *window)
         begin(turn, window);
     }
     end_as_closed(turn, window);
+    fry_window_count_no_more(window);
     fry_window_unretain(window);
 }
 
