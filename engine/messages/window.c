@@ -490,13 +490,12 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     (void)is_under_way;
     ferry_window *window = node->op.window.window;
-    if (window->end == node) {
+    if (window->end == node)
         window->end = NULL;
+    if (window->begin == node) /* whatever its life: it may be over before this has begun */
+        window->begin = NULL;
+    if (node->op.window.is_close)
         return;
-    }
-    if (node->op.window.is_close || window->life >= FRY_WINDOW_USABLE)
-        return;
-    window->begin = NULL;
     const fry_fault fault = fault_of(window, FERRY_E_NOT_FOUND, "it was not opened or found");
     if (window->life == FRY_WINDOW_SEEKING)
         end(turn, window, &fault);
