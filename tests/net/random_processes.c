@@ -354,8 +354,7 @@ static void open_player(player *player, int argc, char **argv)
     pthread_mutex_init(&player->mutex, NULL);
     pthread_cond_init(&player->changed, NULL);
     player->again = net_argument(argc, argv, "again");
-    random_program_open(&player->program, (uint64_t)net_argument_number(argc, argv, "seed", 1),
-                        net_argument_number(argc, argv, "hosts", 0) != 0);
+    random_program_open(&player->program, (uint64_t)net_argument_number(argc, argv, "seed", 1));
     ferry_device *device = ferry_device_at(player->self.engine, 0);
     for (uint32_t i = 0; i <= player->program.window_count; i++) {
         PLAYER_CHECK(player,
@@ -421,8 +420,7 @@ static net_member *start(const random_program *program, uint32_t rank, bool has_
     (void)snprintf(command, sizeof command, "again=%s", again);
     return net_start(has_hosts ? (int)program->hosts[rank] : NET_HERE, "member", store, job, size,
                      own, seed, lease, spin, command, has_hosts ? "network=eth0" : "network=lo",
-                     has_hosts ? "hosts=1" : "hosts=0", "silent=yes", "unexpected_max=4096",
-                     "deadline_ms=300000", NULL);
+                     "silent=yes", "unexpected_max=4096", "deadline_ms=300000", NULL);
 }
 
 static void have_fault(const random_program *program, net_member **members)
@@ -451,7 +449,7 @@ static void run_seed(uint64_t seed, bool has_hosts)
     static const char *const faults[] = {"", ", one is killed", ", one is stopped"};
     net_member *members[PROGRAM_MEMBERS_MAX];
     char again[160];
-    random_program_open(&program, seed, has_hosts);
+    random_program_open(&program, seed);
     (void)snprintf(again, sizeof again, "random_processes %s seeds=1 first=%llu",
                    has_hosts ? "other_hosts" : "same_host", (unsigned long long)seed);
     printf("%s: %u members, %u rounds%s\n", again, (unsigned)program.member_count,

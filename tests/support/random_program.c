@@ -624,7 +624,7 @@ void random_program_act(random_program *program)
     }
 }
 
-void random_program_open(random_program *program, uint64_t seed, bool has_hosts)
+void random_program_open(random_program *program, uint64_t seed)
 {
     *program = (random_program){.seed = seed, .random = seed * 0x9e3779b97f4a7c15u + 1};
     for (int i = 0; i < 8; i++)
@@ -640,7 +640,7 @@ void random_program_open(random_program *program, uint64_t seed, bool has_hosts)
     program->fault_round = 1 + pick(program, program->round_count - 2);
     program->fault_after = pick(program, 1 + pick(program, 40));
     program->is_fault_exact = one_in(program, 2);
-    bool is_killed = one_in(program, has_hosts ? 12 : 4);
+    bool is_killed = one_in(program, 4);
     program->fault = is_killed            ? PROGRAM_KILL
                      : one_in(program, 4) ? PROGRAM_STOP
                                           : PROGRAM_NO_FAULT;

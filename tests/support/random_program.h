@@ -124,8 +124,8 @@ typedef struct random_program {
     program_member members[PROGRAM_MEMBERS_MAX];
 } random_program;
 
-/* Before the first round. has_hosts: faults that take long are rare. */
-void random_program_open(random_program *program, uint64_t seed, bool has_hosts);
+/* Before the first round. */
+void random_program_open(random_program *program, uint64_t seed);
 
 /* Begins the next round: says which windows are opened anew, and what is in memory now. */
 void random_program_next(random_program *program);
