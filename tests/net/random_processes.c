@@ -22,6 +22,7 @@
 #include "tests/support/net_hosts.h"
 #include "tests/support/program_player.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -174,7 +175,6 @@ static void begin_round(player *player)
     random_program_next(&player->program);
     player->has_begun = false;
     memset(player->is_painted, 0, sizeof player->is_painted);
-    memset(player->is_put_painted, 0, sizeof player->is_put_painted);
     memset(player->is_window_painted, 0, sizeof player->is_window_painted);
     memset(player->taken, 0, sizeof player->taken);
     memset(player->next_index, 0, sizeof player->next_index);
@@ -256,8 +256,7 @@ static void say_end(player *player)
     }
 }
 
-/* Who has died can't say when its puts are quiet: they are when the window is closed. With the
- * mutex, as the last notices of the dead may be taken only now. */
+/* Who has died can't say when its puts are quiet: they are when the window is closed. */
 static void end_window_of_dead(player *player, uint32_t window)
 {
     const random_program *program = &player->program;
@@ -266,7 +265,7 @@ static void end_window_of_dead(player *player, uint32_t window)
         const program_act *put = &dead->acts[i];
         bool is_put = put->kind == FERRY_OP_PUT && put->end != PROGRAM_REFUSED &&
                       put->peer == player->self.rank && put->window == window;
-        if (is_put && !player->is_put_painted[program->victim][i])
+        if (is_put)
             player_check_put(player, put, FERRY_PENDING);
     }
     memset(player->bytes[1 + window], PROGRAM_PAINT, PROGRAM_BYTES);
@@ -280,9 +279,7 @@ static void end_windows_of_dead(player *player)
         return;
     for (uint32_t i = 0; i < program->window_count; i++) {
         close_own(player, i, is_own_painted(player, i));
-        pthread_mutex_lock(&player->mutex);
         end_window_of_dead(player, i);
-        pthread_mutex_unlock(&player->mutex);
     }
 }
 
@@ -350,17 +347,19 @@ static bool is_engine_empty(player *player)
 
 static void open_player(player *player, int argc, char **argv)
 {
+    player->again = net_argument(argc, argv, "again");
+    player_map(player, net_argument(argc, argv, "memory"));
     net_self_join(&player->self, argc, argv);
     pthread_mutex_init(&player->mutex, NULL);
     pthread_cond_init(&player->changed, NULL);
-    player->again = net_argument(argc, argv, "again");
     random_program_open(&player->program, (uint64_t)net_argument_number(argc, argv, "seed", 1));
     ferry_device *device = ferry_device_at(player->self.engine, 0);
     for (uint32_t i = 0; i <= player->program.window_count; i++) {
+        player->bytes[i] = player_memory(player, player->self.rank, i);
         PLAYER_CHECK(player,
-                     ferry_buffer_alloc(device, PROGRAM_BYTES, &player->buffers[i]) == FERRY_OK,
+                     ferry_buffer_wrap(device, player->bytes[i], PROGRAM_BYTES, NULL, NULL,
+                                       &player->buffers[i]) == FERRY_OK,
                      "no buffer");
-        player->bytes[i] = ferry_buffer_data(player->buffers[i]);
     }
     player_taker_start(player);
 }
@@ -405,9 +404,14 @@ static struct {
 } all = {.first = 1};
 
 static net_member *start(const random_program *program, uint32_t rank, bool has_hosts,
-                         const char *again)
+                         const char *memory, const char *again)
 {
     char store[128], job[32], size[32], own[32], seed[40], lease[32], spin[32], command[200];
+    char path[160], few[40], small[40];
+    bool is_narrow = program->seed % 4 == 1;
+    (void)snprintf(path, sizeof path, "memory=%s", memory);
+    (void)snprintf(few, sizeof few, "window_messages=%d", is_narrow ? 4 : 0);
+    (void)snprintf(small, sizeof small, "window_bytes=%d", is_narrow ? 65536 : 0);
     bool is_patient = !has_hosts || program->fault != PROGRAM_KILL;
     (void)snprintf(store, sizeof store, "store=file:%s/store", net_folder());
     (void)snprintf(job, sizeof job, "job=%llu", (unsigned long long)program->seed);
@@ -420,7 +424,8 @@ static net_member *start(const random_program *program, uint32_t rank, bool has_
     (void)snprintf(command, sizeof command, "again=%s", again);
     return net_start(has_hosts ? (int)program->hosts[rank] : NET_HERE, "member", store, job, size,
                      own, seed, lease, spin, command, has_hosts ? "network=eth0" : "network=lo",
-                     "silent=yes", "unexpected_max=4096", "deadline_ms=300000", NULL);
+                     path, few, small, "silent=yes", "unexpected_max=4096", "deadline_ms=300000",
+                     NULL);
 }
 
 static void have_fault(const random_program *program, net_member **members)
@@ -448,17 +453,21 @@ static void run_seed(uint64_t seed, bool has_hosts)
     static random_program program;
     static const char *const faults[] = {"", ", one is killed", ", one is stopped"};
     net_member *members[PROGRAM_MEMBERS_MAX];
-    char again[160];
+    char again[160], memory[128];
     random_program_open(&program, seed);
     (void)snprintf(again, sizeof again, "random_processes %s seeds=1 first=%llu",
                    has_hosts ? "other_hosts" : "same_host", (unsigned long long)seed);
     printf("%s: %u members, %u rounds%s\n", again, (unsigned)program.member_count,
            (unsigned)program.round_count, faults[program.fault]);
     (void)fflush(stdout);
+    (void)snprintf(memory, sizeof memory, "%s/memory", net_folder());
+    int fd = open(memory, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    NET_CHECK(fd >= 0 && ftruncate(fd, PLAYER_MEMORY_BYTES) == 0 && close(fd) == 0, "no memory");
     for (uint32_t i = 0; i < program.member_count; i++)
-        members[i] = start(&program, i, has_hosts, again);
+        members[i] = start(&program, i, has_hosts, memory, again);
     for (uint32_t i = 0; i < program.member_count; i++)
         (void)net_hear(members[i], "joined");
+    (void)unlink(memory);
     have_fault(&program, members);
     for (uint32_t i = 0; i < program.member_count; i++) {
         if (program.fault == PROGRAM_KILL && i == program.victim)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/program_player.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { AFTER_MAX = 2 + PROGRAM_MEMBERS_MAX * PROGRAM_WINDOWS_MAX };
@@ -52,6 +54,20 @@ static const char *kind_name(const player_job *job)
 
 /* ---- memory ---- */
 
+void player_map(player *player, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    PLAYER_CHECK(player, fd >= 0, "no memory in %s", path);
+    player->memories = mmap(NULL, PLAYER_MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    PLAYER_CHECK(player, player->memories != MAP_FAILED, "no memory in %s", path);
+    (void)close(fd);
+}
+
+unsigned char *player_memory(const player *player, uint32_t member, uint32_t buffer)
+{
+    return player->memories + ((size_t)member * PROGRAM_BUFFERS + buffer) * PROGRAM_BYTES;
+}
+
 static bool is_filled(const unsigned char *bytes, size_t size_bytes)
 {
     return bytes[0] == PROGRAM_PAINT && memcmp(bytes, bytes + 1, size_bytes - 1) == 0;
@@ -76,9 +92,10 @@ static void check_loose(const player *player, const unsigned char *bytes,
 
 void player_check_put(const player *player, const program_act *put, ferry_status status)
 {
-    const program_member *own = &player->program.members[player->self.rank];
-    const unsigned char *bytes = player->bytes[1 + put->window] + put->window_offset;
-    const unsigned char *before = own->memory[1 + put->window] + put->window_offset;
+    const unsigned char *bytes =
+        player_memory(player, put->peer, 1 + put->window) + put->window_offset;
+    const unsigned char *before =
+        player->program.members[put->peer].memory[1 + put->window] + put->window_offset;
     check_loose(player, bytes, before, put, status);
 }
 
@@ -100,13 +117,23 @@ static void paint_own(player *player, uint32_t index, ferry_status status)
     player->is_painted[index] = true;
 }
 
-static void check_window_paint(const player *player, uint32_t rank, uint32_t index)
+/* Whether who does a put paints the window when that is quiet. One that is closed meanwhile is its
+ * owner's then, and so is one of somebody who may not live to see it. */
+static bool paints_window(const player *player, uint32_t who, const program_act *act)
 {
-    const program_act *put = &player->program.members[rank].acts[index];
-    PLAYER_CHECK(player,
-                 !player->is_put_painted[rank][index] ||
-                     is_filled(player->bytes[1 + put->window] + put->window_offset, put->size),
-                 "a put of rank %u is written after it was quiet", (unsigned)rank);
+    const program_window *window = &player->program.members[act->peer].windows[act->window];
+    return program_writes_window(act) && act->fate != PROGRAM_FIRM && act->picks != 0 &&
+           act->end != PROGRAM_REFUSED && window->use != PROGRAM_CLOSING &&
+           random_program_lives(&player->program, who) &&
+           random_program_lives(&player->program, act->peer);
+}
+
+static void check_window_paint(const player *player, uint32_t who, const program_act *put)
+{
+    if (put->peer != player->self.rank || !paints_window(player, who, put))
+        return;
+    PLAYER_CHECK(player, is_filled(player->bytes[1 + put->window] + put->window_offset, put->size),
+                 "a put of rank %u is written after it was quiet", (unsigned)who);
 }
 
 void player_check_paint(const player *player)
@@ -121,7 +148,7 @@ void player_check_paint(const player *player)
     }
     for (uint32_t rank = 0; rank < program->member_count; rank++) {
         for (uint32_t i = 0; i < program->members[rank].act_count; i++)
-            check_window_paint(player, rank, i);
+            check_window_paint(player, rank, &program->members[rank].acts[i]);
     }
     for (uint32_t i = 0; i < program->window_count; i++)
         PLAYER_CHECK(
@@ -145,17 +172,16 @@ static void note_end(ferry_waiter *waiter, ferry_future *future, ferry_status st
     pthread_mutex_unlock(&player->mutex);
 }
 
-/* An act of a job that is quiet: whose memory it was may use that, and is told. */
+/* An act of a job that is quiet. */
 static void calm_act(player *player, uint32_t index, ferry_status status)
 {
     const program_act *act = act_at(player, index);
-    const program_window *window = &player->program.members[act->peer].windows[act->window];
     paint_own(player, index, status);
-    if (!program_writes_window(act) || act->end == PROGRAM_REFUSED || act->picks == 0 ||
-        window->use == PROGRAM_CLOSING || !random_program_lives(&player->program, act->peer))
+    if (!paints_window(player, player->self.rank, act))
         return;
-    player_note note = {NOTE_QUIET, player->program.round, index, status};
-    player->quiet_notices[index] = player_note_send(player, act->peer, note, NULL);
+    player_check_put(player, act, status);
+    memset(player_memory(player, act->peer, 1 + act->window) + act->window_offset, PROGRAM_PAINT,
+           act->size);
 }
 
 /* On the loop, which holds no lock meanwhile. */
@@ -520,20 +546,6 @@ static void await_waiters(player *player)
     pthread_mutex_unlock(&player->mutex);
 }
 
-/* Notices of puts that are quiet are taken. */
-static void end_quiet_notices(player *player)
-{
-    for (uint32_t i = 0; i < PROGRAM_ACTS_MAX; i++) {
-        if (player->quiet_notices[i] == NULL)
-            continue;
-        ferry_status status = ferry_future_wait(player->quiet_notices[i], -1);
-        PLAYER_CHECK(player, status == FERRY_OK, "a notice ends with %s",
-                     ferry_status_name(status));
-        ferry_future_release(player->quiet_notices[i]);
-        player->quiet_notices[i] = NULL;
-    }
-}
-
 void player_collect(player *player)
 {
     for (uint32_t i = 0; i < player->job_count; i++)
@@ -553,5 +565,4 @@ void player_collect(player *player)
         ferry_future_release(player->closing[i]);
         player->closing[i] = NULL;
     }
-    end_quiet_notices(player);
 }

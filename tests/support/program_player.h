@@ -4,9 +4,10 @@
  * becomes of them. Threads: the member's main one submits and waits; the loop calls `calm`, when an
  * act is quiet; the taker takes notices.
  *
- * As soon as a loose act is quiet its memory is looked at, and painted: its own here, and in the
- * window that it puts into by the window's owner, who is told by a notice. Nobody may write it from
- * then on, which is looked at when all members have ended the round.
+ * As soon as a loose act is quiet its memory is looked at, and painted: its own, and that of the
+ * window that it puts into. For that members have each other's memory mapped; so no engine hears of
+ * it, and none has the time to end what it should have ended before. Nobody may write it from then
+ * on, which its owner looks at when all members have ended the round.
  */
 #ifndef FERRY_TESTS_PROGRAM_PLAYER_H
 #define FERRY_TESTS_PROGRAM_PLAYER_H
@@ -49,7 +50,8 @@ typedef struct player_found {
 
 typedef struct player {
     net_self self;
-    const char *again; /* how to do the same once more */
+    const char *again;       /* how to do the same once more */
+    unsigned char *memories; /* all members' */
     random_program program;
     ferry_buffer *buffers[PROGRAM_BUFFERS];
     unsigned char *bytes[PROGRAM_BUFFERS];
@@ -67,11 +69,9 @@ typedef struct player {
 
     pthread_mutex_t mutex; /* for what follows, the program's round, and loose memory */
     pthread_cond_t changed;
-    bool has_begun;                                /* it looks for the windows of the round */
-    uint64_t waiters, calls;                       /* that were registered, that came */
-    ferry_future *quiet_notices[PROGRAM_ACTS_MAX]; /* of puts that are quiet */
-    bool is_painted[PROGRAM_ACTS_MAX];             /* its own memory of an act */
-    bool is_put_painted[PROGRAM_MEMBERS_MAX][PROGRAM_ACTS_MAX]; /* of others, in windows here */
+    bool has_begun;                    /* it looks for the windows of the round */
+    uint64_t waiters, calls;           /* that were registered, that came */
+    bool is_painted[PROGRAM_ACTS_MAX]; /* its own memory of an act */
     bool is_window_painted[PROGRAM_WINDOWS_MAX];
     uint32_t ended[PROGRAM_MEMBERS_MAX]; /* rounds whose last notice has come */
     uint32_t taken[PROGRAM_MEMBERS_MAX][PROGRAM_ACTS_MAX];
@@ -101,8 +101,14 @@ void player_close(player *player, uint32_t window);
 /* Waits for all of them, also until they are quiet, and looks at how each ended. */
 void player_collect(player *player);
 
-/* Looks at what another's put has left in a window here. status: FERRY_PENDING, if that is not
- * known. With the mutex. */
+/* Maps the memory of all members, a file's. */
+void player_map(player *player, const char *path);
+#define PLAYER_MEMORY_BYTES ((size_t)PROGRAM_MEMBERS_MAX * PROGRAM_BUFFERS * PROGRAM_BYTES)
+
+/* A buffer of a member's. */
+unsigned char *player_memory(const player *player, uint32_t member, uint32_t buffer);
+
+/* Looks at what a loose put has left in a window. status: FERRY_PENDING, if that is not known. */
 void player_check_put(const player *player, const program_act *put, ferry_status status);
 
 /* Whether what was painted in this round is as it was. */
@@ -110,14 +116,13 @@ void player_check_paint(const player *player);
 
 /* ---- program_taker.c ---- */
 
-typedef enum note_kind { NOTE_ACT, NOTE_QUIET, NOTE_END, NOTE_STOP } note_kind;
+typedef enum note_kind { NOTE_ACT, NOTE_END, NOTE_STOP } note_kind;
 
 /* The beginning of a notice. */
 typedef struct player_note {
     uint32_t kind;  /* note_kind */
     uint32_t round; /* */
-    uint32_t index; /* ACT: of the notice; QUIET: of the put */
-    int32_t status; /* QUIET: the put's */
+    uint32_t index; /* ACT: of the notice */
 } player_note;
 
 /* The bytes of an act's notice; returns how many. */

@@ -11,7 +11,7 @@ size_t player_note_make(const player *player, uint32_t sender, uint32_t index,
                         unsigned char bytes[FERRY_NOTICE_BYTES_MAX])
 {
     const program_act *act = &player->program.members[sender].acts[index];
-    player_note note = {NOTE_ACT, player->program.round, index, 0};
+    player_note note = {NOTE_ACT, player->program.round, index};
     memcpy(bytes, &note, sizeof note);
     for (uint32_t i = 0; i < act->size; i++)
         bytes[sizeof note + i] = (unsigned char)(sender * 31 + index * 7 + note.round + i);
@@ -83,20 +83,6 @@ static const program_act *take_act(player *player, uint32_t sender, const ferry_
     return act->told != 0 ? &member->acts[act->told - 1] : NULL;
 }
 
-static void take_quiet(player *player, uint32_t sender, const player_note *note)
-{
-    const program_act *put = &player->program.members[sender].acts[note->index];
-    bool *is_painted = &player->is_put_painted[sender][note->index];
-    PLAYER_CHECK(player,
-                 put->kind == FERRY_OP_PUT && put->peer == player->self.rank && !*is_painted,
-                 "rank %u tells of a put that is not in the program", (unsigned)sender);
-    if (player->is_window_painted[put->window]) /* of one who has died meanwhile */
-        return;
-    player_check_put(player, put, note->status);
-    memset(player->bytes[1 + put->window] + put->window_offset, PROGRAM_PAINT, put->size);
-    *is_painted = true;
-}
-
 /* False: it was the last that this member takes. */
 static bool take(player *player, uint32_t sender, const ferry_value *value)
 {
@@ -117,8 +103,6 @@ static bool take(player *player, uint32_t sender, const ferry_value *value)
         pthread_cond_wait(&player->changed, &player->mutex);
     if (!is_late && note.kind == NOTE_ACT)
         told = take_act(player, sender, value);
-    else if (!is_late && note.kind == NOTE_QUIET)
-        take_quiet(player, sender, &note);
     else if (!is_late)
         player->ended[sender] = note.round + 1;
     pthread_cond_broadcast(&player->changed);

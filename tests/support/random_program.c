@@ -142,9 +142,9 @@ static program_fate pick_fate(random_program *program, uint32_t who, uint32_t ot
 static uint32_t pick_size(random_program *program, bool is_loose)
 {
     static const uint32_t bounds[] = {40, 300, 300, 300, 5000, 5000, 20000, 40000};
-    if (!is_loose && one_in(program, 24))
-        return 1 + pick(program, 220000);
-    return 1 + pick(program, bounds[pick(program, is_loose ? 7 : 8)]);
+    if (one_in(program, is_loose ? 8 : 24))
+        return 1 + pick(program, is_loose ? 120000 : 220000);
+    return 1 + pick(program, bounds[pick(program, 8)]);
 }
 
 /* Where a firm act reads or writes; often where another does. */
@@ -211,7 +211,7 @@ static void pick_end(random_program *program, program_end *end_p, uint32_t *late
                                        PROGRAM_GATED,     PROGRAM_GATE_FAILS, PROGRAM_PAST,
                                        PROGRAM_SOON,      PROGRAM_SOON};
     *end_p = ends[pick(program, sizeof ends / sizeof ends[0])];
-    *later_p = pick(program, LATER_MAX);
+    *later_p = one_in(program, 4) ? PROGRAM_ACTS_MAX : pick(program, LATER_MAX);
     *soon_ns_p = 1 + pick(program, 1u << pick(program, 22));
 }
 

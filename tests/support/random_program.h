@@ -13,7 +13,7 @@
  * Loose acts are those whose end nobody can know: cancelled, late, on a window that is closed
  * meanwhile, or with a member that dies in this round. The memory that they write is theirs alone,
  * in the last part of each buffer, and nothing certain depends on them. Such a byte is that of
- * before or the one that should come; and once the act is quiet its owner's, who paints it.
+ * before or the one that should come. Once the act is quiet nobody may write it, and it is painted.
  */
 #ifndef FERRY_TESTS_RANDOM_PROGRAM_H
 #define FERRY_TESTS_RANDOM_PROGRAM_H
@@ -27,7 +27,7 @@ enum {
     PROGRAM_WINDOWS_MAX = 3,
     PROGRAM_BUFFERS = 1 + PROGRAM_WINDOWS_MAX, /* 0 is local, the others are the windows' */
     PROGRAM_FIRM_BYTES = 384 << 10,            /* what is certain, from the beginning on */
-    PROGRAM_LOOSE_BYTES = 96 << 10,            /* behind that */
+    PROGRAM_LOOSE_BYTES = 384 << 10,           /* behind that */
     PROGRAM_BYTES = PROGRAM_FIRM_BYTES + PROGRAM_LOOSE_BYTES,
     PROGRAM_ACTS_MAX = 96,
     PROGRAM_BLOCKS_MAX = 24,
