@@ -30,6 +30,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HEAR_NS INT64_C(1000000000) /* then it listens again: the watchdog knows how long */
+
 enum { HOSTS = 5 };
 
 /* ---- a member: windows ---- */
@@ -448,6 +450,31 @@ static void have_fault(const random_program *program, net_member **members)
     }
 }
 
+/* A member that is done, or has failed, whoever is first: others may wait for it for long. False:
+ * they all are done. */
+static bool hear_any(net_member **members, size_t count)
+{
+    size_t which = 0, left = 0;
+    const char *line = NULL;
+    for (size_t i = 0; i < count; i++)
+        left += members[i] != NULL;
+    if (left == 0)
+        return false;
+    net_news news = net_listen(members, count, HEAR_NS, &which, &line);
+    if (news == NET_ENDED)
+        (void)net_hear(members[which], "done"); /* which says how it ended */
+    if (news != NET_LINE)
+        return true;
+    NET_CHECK(strncmp(line, "done ", 5) == 0, "a member says \"%s\"", line);
+    all.firm += (uint64_t)net_number(line, "firm");
+    all.well += (uint64_t)net_number(line, "well");
+    all.failed += (uint64_t)net_number(line, "failed");
+    all.notices += (uint64_t)net_number(line, "notices");
+    net_end(members[which]);
+    members[which] = NULL;
+    return true;
+}
+
 static void run_seed(uint64_t seed, bool has_hosts)
 {
     static random_program program;
@@ -469,16 +496,10 @@ static void run_seed(uint64_t seed, bool has_hosts)
         (void)net_hear(members[i], "joined");
     (void)unlink(memory);
     have_fault(&program, members);
-    for (uint32_t i = 0; i < program.member_count; i++) {
-        if (program.fault == PROGRAM_KILL && i == program.victim)
-            continue;
-        const char *done = net_hear(members[i], "done");
-        all.firm += (uint64_t)net_number(done, "firm");
-        all.well += (uint64_t)net_number(done, "well");
-        all.failed += (uint64_t)net_number(done, "failed");
-        all.notices += (uint64_t)net_number(done, "notices");
-        net_end(members[i]);
-    }
+    if (program.fault == PROGRAM_KILL)
+        members[program.victim] = NULL;
+    while (hear_any(members, program.member_count))
+        continue;
     random_program_close(&program);
 }
 

@@ -267,6 +267,12 @@ static bool place_reach(program_window *window, random_program *program, program
         if (at + act->size > PROGRAM_FIRM_BYTES)
             return false;
         window->firm_used += act->size;
+    } else if (window->use == PROGRAM_CLOSING) {
+        /* It has no first part. */
+        at = window->loose_used;
+        if (at + act->size > PROGRAM_BYTES)
+            return false;
+        window->loose_used += act->size;
     } else if (act->kind == FERRY_OP_GET) {
         /* What nobody writes in this round. */
         bool is_firm = window->use == PROGRAM_READ;
@@ -318,6 +324,8 @@ static program_act *add_reach(random_program *program, uint32_t who, uint32_t ow
                        .salt = (uint8_t)pick(program, 256)};
     bool is_own_firm = fate == PROGRAM_FIRM || (fate == PROGRAM_LOOSE && kind == FERRY_OP_PUT &&
                                                 member->open_block == 0 && one_in(program, 2));
+    if (window->use == PROGRAM_CLOSING && one_in(program, 4))
+        act.size = PROGRAM_FIRM_BYTES / 4 + pick(program, PROGRAM_FIRM_BYTES / 2);
     act.at = pick_place(program, act.size);
     if (!is_own_firm && !take_loose(&member->loose_used, act.size, &act.at))
         return NULL;
