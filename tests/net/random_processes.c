@@ -517,13 +517,13 @@ static void run_seeds(uint64_t count, bool has_hosts)
 
 static void same_host(void)
 {
-    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(40), false);
+    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(60), false);
 }
 
 static void other_hosts(void)
 {
     net_hosts_open(HOSTS, NET_CABLE_VETH);
-    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(20), true);
+    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(40), true);
 }
 
 int main(int argc, char **argv)

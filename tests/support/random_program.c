@@ -143,7 +143,7 @@ static uint32_t pick_size(random_program *program, bool is_loose)
 {
     static const uint32_t bounds[] = {40, 300, 300, 300, 5000, 5000, 20000, 40000};
     if (one_in(program, is_loose ? 8 : 24))
-        return 1 + pick(program, is_loose ? 120000 : 220000);
+        return 1 + pick(program, is_loose ? 200000 : 220000);
     return 1 + pick(program, bounds[pick(program, 8)]);
 }
 
