@@ -24,10 +24,12 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define HEAR_NS INT64_C(1000000000) /* then it listens again: the watchdog knows how long */
@@ -347,6 +349,37 @@ static bool is_engine_empty(player *player)
     return is_empty;
 }
 
+/* The loop of an engine that has none, beside threads that wait. */
+static void *drive(void *arg)
+{
+    player *player = arg;
+    ferry_engine *engine = player->self.engine;
+    struct pollfd sleepers[] = {{.fd = ferry_engine_fd(engine), .events = POLLIN},
+                                {.fd = player->driver_end_fd, .events = POLLIN}};
+    while (poll(&sleepers[1], 1, 0) == 0) {
+        if (ferry_engine_progress(engine, 0) <= 0 && ferry_engine_arm(engine) == FERRY_OK)
+            (void)poll(sleepers, 2, -1);
+    }
+    return NULL;
+}
+
+static void driver_start(player *player)
+{
+    player->driver_end_fd = eventfd(0, EFD_CLOEXEC);
+    PLAYER_CHECK(player,
+                 player->driver_end_fd >= 0 &&
+                     pthread_create(&player->driver, NULL, drive, player) == 0,
+                 "no thread");
+}
+
+static void driver_stop(player *player)
+{
+    const uint64_t one = 1;
+    PLAYER_CHECK(player, write(player->driver_end_fd, &one, sizeof one) == sizeof one, "no write");
+    pthread_join(player->driver, NULL);
+    (void)close(player->driver_end_fd);
+}
+
 static void open_player(player *player, int argc, char **argv)
 {
     player->again = net_argument(argc, argv, "again");
@@ -364,6 +397,9 @@ static void open_player(player *player, int argc, char **argv)
                      "no buffer");
     }
     player_taker_start(player);
+    player->is_embedded = net_argument(argc, argv, "loop") != NULL;
+    if (player->is_embedded)
+        driver_start(player);
 }
 
 static void close_player(player *player)
@@ -381,6 +417,8 @@ static void close_player(player *player)
     for (uint32_t i = 0; i <= player->program.window_count; i++)
         ferry_buffer_release(player->buffers[i]);
     PLAYER_CHECK(player, player->calls == player->waiters, "a waiter was called twice");
+    if (player->is_embedded)
+        driver_stop(player);
     random_program_close(&player->program);
     net_self_end(&player->self);
 }
@@ -410,7 +448,7 @@ static net_member *start(const random_program *program, uint32_t rank, bool has_
 {
     char store[128], job[32], size[32], own[32], seed[40], lease[32], spin[32], command[200];
     char path[160], few[40], small[40];
-    bool is_narrow = program->seed % 4 == 1;
+    bool is_narrow = program->seed % 4 == 1, is_embedded = (program->seed + rank) % 3 == 2;
     (void)snprintf(path, sizeof path, "memory=%s", memory);
     (void)snprintf(few, sizeof few, "window_messages=%d", is_narrow ? 4 : 0);
     (void)snprintf(small, sizeof small, "window_bytes=%d", is_narrow ? 65536 : 0);
@@ -427,7 +465,7 @@ static net_member *start(const random_program *program, uint32_t rank, bool has_
     return net_start(has_hosts ? (int)program->hosts[rank] : NET_HERE, "member", store, job, size,
                      own, seed, lease, spin, command, has_hosts ? "network=eth0" : "network=lo",
                      path, few, small, "silent=yes", "unexpected_max=4096", "deadline_ms=300000",
-                     NULL);
+                     is_embedded ? "loop=embedded" : NULL, NULL);
 }
 
 static void have_fault(const random_program *program, net_member **members)

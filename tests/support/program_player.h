@@ -59,7 +59,9 @@ typedef struct player {
     player_found found[PROGRAM_MEMBERS_MAX][PROGRAM_WINDOWS_MAX];
     uint32_t meetings;
     bool has_met_fault;
-    pthread_t taker;
+    pthread_t taker, driver;
+    bool is_embedded;
+    int driver_end_fd;
 
     player_job jobs[PLAYER_JOBS_MAX];
     uint32_t job_count;
