@@ -81,6 +81,7 @@ static void forget(player_found *found)
 {
     ferry_window_release(found->window);
     ferry_future_release(found->future);
+    ferry_future_release(found->closing);
     *found = (player_found){0};
 }
 
@@ -94,7 +95,7 @@ static void forget_old(player *player, bool is_early)
             player_found *found = &player->found[i][k];
             bool is_over = window->is_new || (!random_program_lives(&player->program, i) &&
                                               !random_program_dies(&player->program, i));
-            if (is_over && (window->name + k) % 2 == is_early)
+            if (found->closing != NULL || (is_over && (window->name + k) % 2 == is_early))
                 forget(found);
             ferry_future_release(found->future);
             found->future = NULL;
@@ -111,12 +112,14 @@ static void look_for(player *player, bool is_early)
         bool is_here = random_program_lives(program, i) || random_program_dies(program, i);
         for (uint32_t k = 0; k < program->window_count; k++) {
             const program_window *window = &program->members[i].windows[k];
-            bool can_be_early = is_hasty && window->is_name_fresh && (window->name + k) % 2 == 1;
-            if (i == player->self.rank || !is_here || !window->is_new || can_be_early != is_early)
+            bool can_be_early =
+                is_hasty && window->is_new && window->is_name_fresh && (window->name + k) % 2 == 1;
+            player_found *found = &player->found[i][k];
+            if (i == player->self.rank || !is_here || found->window != NULL ||
+                can_be_early != is_early)
                 continue;
             char name[32];
             window_name(player, i, k, name);
-            player_found *found = &player->found[i][k];
             found->future = ferry_window_find(player->self.group, i, name, 0, &found->window);
         }
     }
@@ -219,6 +222,18 @@ static void meet_fault(const player *player)
     net_say(program->fault == PROGRAM_KILL ? "kill" : "stop");
 }
 
+static void let_go(player *player, uint32_t submitted)
+{
+    const program_member *own = &player->program.members[player->self.rank];
+    for (uint32_t i = 0; i < player->program.member_count; i++) {
+        for (uint32_t k = 0; k < player->program.window_count; k++) {
+            if (own->lets_go[i][k] && player->found[i][k].closing == NULL &&
+                submitted >= player->program.members[i].windows[k].close_after)
+                player_let_go(player, i, k);
+        }
+    }
+}
+
 /* Before each act, and behind the last. */
 static void submitting(player *player, uint32_t submitted)
 {
@@ -230,6 +245,7 @@ static void submitting(player *player, uint32_t submitted)
             submitted >= own->windows[i].close_after)
             player_close(player, i);
     }
+    let_go(player, submitted);
     if (program->fault == PROGRAM_NO_FAULT || program->round != program->fault_round)
         return;
     if (player->self.rank == program->victim && submitted >= program->fault_after &&

@@ -473,6 +473,12 @@ void player_close(player *player, uint32_t window)
     watch(player, player->closing[window], &player->closed[window]);
 }
 
+void player_let_go(player *player, uint32_t owner, uint32_t window)
+{
+    player_found *found = &player->found[owner][window];
+    found->closing = ferry_window_close(found->window);
+}
+
 /* ---- collecting ---- */
 
 /* Whether it may end so. */
@@ -498,7 +504,9 @@ static bool may_end(const player_job *job, ferry_status status)
         return status == FERRY_E_DEAD || status == FERRY_E_PEER ||
                (is_reach && status == FERRY_E_NOT_FOUND);
     const program_window *window = &job->player->program.members[act->peer].windows[act->window];
-    if (is_reach && window->use == PROGRAM_CLOSING && status == FERRY_E_NOT_FOUND)
+    bool is_let_go =
+        job->player->program.members[job->player->self.rank].lets_go[act->peer][act->window];
+    if (is_reach && (window->use == PROGRAM_CLOSING || is_let_go) && status == FERRY_E_NOT_FOUND)
         return true;
     return job->end == PROGRAM_CANCELLED ? status == FERRY_E_CANCELLED
                                          : (job->end == PROGRAM_PAST || job->end == PROGRAM_SOON) &&
@@ -546,10 +554,19 @@ static void await_waiters(player *player)
     pthread_mutex_unlock(&player->mutex);
 }
 
+static void end_let_go(player *player, const player_found *found)
+{
+    ferry_status status = found->closing != NULL ? ferry_future_wait(found->closing, -1) : FERRY_OK;
+    PLAYER_CHECK(player, status == FERRY_OK, "closing a window of another: %s",
+                 ferry_status_name(status));
+}
+
 void player_collect(player *player)
 {
     for (uint32_t i = 0; i < player->job_count; i++)
         end_job(&player->jobs[i]);
+    for (uint32_t i = 0; i < PROGRAM_MEMBERS_MAX * PROGRAM_WINDOWS_MAX; i++)
+        end_let_go(player, &player->found[i / PROGRAM_WINDOWS_MAX][i % PROGRAM_WINDOWS_MAX]);
     await_waiters(player);
     for (uint32_t i = 0; i < player->job_count; i++) {
         player_job *job = &player->jobs[i];

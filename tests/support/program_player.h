@@ -46,6 +46,7 @@ typedef struct player_change {
 typedef struct player_found {
     ferry_window *window;
     ferry_future *future; /* in the round in which it was looked for */
+    ferry_future *closing;
 } player_found;
 
 typedef struct player {
@@ -99,6 +100,9 @@ void player_submit(player *player, void (*at)(struct player *player, uint32_t su
 
 /* Closes a window of its own in the midst of a round; it is painted when it is closed. */
 void player_close(player *player, uint32_t window);
+
+/* Closes one of another's, for this member. */
+void player_let_go(player *player, uint32_t owner, uint32_t window);
 
 /* Waits for all of them, also until they are quiet, and looks at how each ended. */
 void player_collect(player *player);

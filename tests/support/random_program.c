@@ -296,9 +296,11 @@ static void refuse(const program_window *window, program_act *act)
         act->window_offset = PROGRAM_BYTES - act->size + 1;
 }
 
-static bool can_be_firm(const program_window *window, ferry_op_kind kind)
+static bool can_be_firm(const program_member *member, uint32_t owner, uint32_t which,
+                        const program_window *window, ferry_op_kind kind)
 {
-    return window->use == (kind == FERRY_OP_GET ? PROGRAM_READ : PROGRAM_WRITTEN);
+    return !member->lets_go[owner][which] &&
+           window->use == (kind == FERRY_OP_GET ? PROGRAM_READ : PROGRAM_WRITTEN);
 }
 
 /* fate: FIRM becomes LOOSE where the window's use wants it. NULL: none could be added. */
@@ -311,7 +313,7 @@ static program_act *add_reach(random_program *program, uint32_t who, uint32_t ow
     ferry_op_kind kind = one_in(program, 2) ? FERRY_OP_GET : FERRY_OP_PUT;
     if (window->rights != FERRY_WINDOW_GET_PUT)
         kind = window->rights == FERRY_WINDOW_GET ? FERRY_OP_GET : FERRY_OP_PUT;
-    if (fate == PROGRAM_FIRM && !can_be_firm(window, kind)) {
+    if (fate == PROGRAM_FIRM && !can_be_firm(member, owner, which, window, kind)) {
         if (member->open_block != 0)
             return NULL;
         fate = PROGRAM_LOOSE;
@@ -335,11 +337,11 @@ static program_act *add_reach(random_program *program, uint32_t who, uint32_t ow
     act.block = added->block;
     act.picks = added->picks;
     *added = act;
-    if (window->use != PROGRAM_CLOSING || one_in(program, 2))
+    bool is_closed = window->use == PROGRAM_CLOSING || member->lets_go[owner][which];
+    if (!is_closed || one_in(program, 2))
         choose_end(program, added);
     settle(program, who, added);
-    bool can_refuse = fate == PROGRAM_LOOSE && added->block == 0 && !is_own_firm &&
-                      window->use != PROGRAM_CLOSING;
+    bool can_refuse = fate == PROGRAM_LOOSE && added->block == 0 && !is_own_firm && !is_closed;
     if (can_refuse && one_in(program, 6))
         refuse(window, added);
     return added;
@@ -405,7 +407,8 @@ static void add_told_put(random_program *program, uint32_t who, uint32_t owner)
     uint32_t third = pick_other(program, who);
     const program_window *window = &program->members[owner].windows[put->window];
     if (window->rights == FERRY_WINDOW_GET_PUT && third != FERRY_RANK_NONE &&
-        random_program_lives(program, third))
+        random_program_lives(program, third) &&
+        !program->members[third].lets_go[owner][put->window])
         to = third;
     add_notice(program, who, to, PROGRAM_FIRM, 1 + index);
 }
@@ -550,12 +553,21 @@ static void open_window(random_program *program, program_window *window)
         window->name = program->name_count++;
 }
 
-static void choose_use(random_program *program, program_window *window)
+/* Since the round before, which is what lets_go is of until choose_to_let_go. */
+static bool have_all_found(const random_program *program, uint32_t owner, uint32_t window)
+{
+    bool all = !program->members[owner].windows[window].is_new;
+    for (uint32_t i = 0; i < program->member_count; i++)
+        all = all && !program->members[i].lets_go[owner][window];
+    return all;
+}
+
+static void choose_use(random_program *program, program_window *window, bool can_close)
 {
     static const program_use uses[] = {PROGRAM_READ,    PROGRAM_READ, PROGRAM_WRITTEN,
                                        PROGRAM_WRITTEN, PROGRAM_OWN,  PROGRAM_CLOSING};
     /* Who has yet to find a window that is closed waits for ever. */
-    window->use = uses[pick(program, window->is_new ? 5 : 6)];
+    window->use = uses[pick(program, can_close ? 6 : 5)];
     if (window->use == PROGRAM_READ && window->rights == FERRY_WINDOW_PUT)
         window->use = PROGRAM_WRITTEN;
     else if (window->use == PROGRAM_WRITTEN && window->rights == FERRY_WINDOW_GET)
@@ -577,7 +589,7 @@ static void start_member(random_program *program, uint32_t who, bool is_after_de
         window->is_new = false;
         if (program->round == 0 || is_after_death || was_closed || one_in(program, 4))
             open_window(program, window);
-        choose_use(program, window);
+        choose_use(program, window, have_all_found(program, who, i));
     }
     for (uint32_t i = 0; i <= program->window_count; i++) {
         uint64_t at = ((program->seed * 31 + program->round) * 8 + who) * 8 + i;
@@ -586,6 +598,18 @@ static void start_member(random_program *program, uint32_t who, bool is_after_de
         else if (i > 0 && member->windows[i - 1].is_new)
             memcpy(member->memory[i], noise(at + 2), PROGRAM_FIRM_BYTES);
         memcpy(member->memory[i] + PROGRAM_FIRM_BYTES, noise(at), PROGRAM_LOOSE_BYTES);
+    }
+}
+
+/* Windows that it has found before. */
+static void choose_to_let_go(random_program *program, uint32_t who)
+{
+    for (uint32_t i = 0; i < program->member_count; i++) {
+        for (uint32_t k = 0; k < program->window_count; k++) {
+            bool may = i != who && !program->members[who].lets_go[i][k] &&
+                       !program->members[i].windows[k].is_new && random_program_lives(program, i);
+            program->members[who].lets_go[i][k] = may && one_in(program, 8);
+        }
     }
 }
 
@@ -616,6 +640,8 @@ void random_program_next(random_program *program)
         program->fault == PROGRAM_KILL && program->round == program->fault_round + 1;
     for (uint32_t i = 0; i < program->member_count; i++)
         start_member(program, i, is_after_death);
+    for (uint32_t i = 0; i < program->member_count; i++)
+        choose_to_let_go(program, i);
 }
 
 void random_program_act(random_program *program)

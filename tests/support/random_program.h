@@ -109,6 +109,8 @@ typedef struct program_member {
     program_block blocks[PROGRAM_BLOCKS_MAX + 1]; /* from 1 on */
     uint32_t block_count, open_block;
     bool is_hasty; /* uses windows that it has yet to find */
+    /* Windows of others that it closes in the midst, and finds again in the next round. */
+    bool lets_go[PROGRAM_MEMBERS_MAX][PROGRAM_WINDOWS_MAX];
 } program_member;
 
 typedef enum program_fault { PROGRAM_NO_FAULT, PROGRAM_KILL, PROGRAM_STOP } program_fault;
