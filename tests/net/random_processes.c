@@ -571,13 +571,13 @@ static void run_seeds(uint64_t count, bool has_hosts)
 
 static void same_host(void)
 {
-    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(60), false);
+    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(50), false);
 }
 
 static void other_hosts(void)
 {
     net_hosts_open(HOSTS, NET_CABLE_VETH);
-    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(40), true);
+    run_seeds(all.count != 0 ? (uint64_t)all.count : SEEDS_OF(30), true);
 }
 
 int main(int argc, char **argv)

@@ -127,7 +127,7 @@ typedef enum note_kind { NOTE_ACT, NOTE_END, NOTE_STOP } note_kind;
 /* The beginning of a notice. */
 typedef struct player_note {
     uint32_t kind;  /* note_kind */
-    uint32_t round; /* */
+    uint32_t round; /* of its sender */
     uint32_t index; /* ACT: of the notice */
 } player_note;
 
