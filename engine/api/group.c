@@ -102,6 +102,12 @@ static fry_refusal check_meeting(const ferry_group_options *options)
         return FRY_REFUSED_JOIN_SIZE_MAX;
     if (options->size == 0 && options->deadline_ns == 0)
         return FRY_REFUSED_JOIN_SIZE_DEADLINE;
+    if ((unsigned)options->kind > FERRY_GROUP_OPEN)
+        return FRY_REFUSED_JOIN_KIND;
+    if (options->kind == FERRY_GROUP_OPEN && (options->size == 0 || options->size_min > 1))
+        return FRY_REFUSED_JOIN_OPEN_SIZE;
+    if (options->events_max > FRY_HAPPENINGS_MOST)
+        return FRY_REFUSED_JOIN_EVENTS;
     return check_rank(options);
 }
 
@@ -278,6 +284,8 @@ static fry_refusal check_barrier(const ferry_group *group, const char *name,
         return FRY_REFUSED_BARRIER_MEMBERS;
     if (options->reserved != 0)
         return FRY_REFUSED_BARRIER_RESERVED;
+    if (options->members == NULL && group->options.kind == FERRY_GROUP_OPEN)
+        return FRY_REFUSED_BARRIER_OPEN;
     bool has_own = options->members == NULL;
     for (uint32_t i = 0; i < options->member_count; i++) {
         has_own |= options->members[i] == (uint32_t)group->rank;
@@ -370,6 +378,16 @@ ferry_future *ferry_group_nccl_pause(ferry_group *group, int64_t deadline_ns)
 {
     fry_refusal why = check_deadline(group, deadline_ns);
     fry_errand *errand = why == FRY_TAKEN ? errand_create(group, FRY_ERRAND_PAUSE, 0, &why) : NULL;
+    if (errand == NULL)
+        return refuse(group, why);
+    errand->request.deadline_ns = deadline_ns;
+    return errand_submit(errand);
+}
+
+ferry_future *ferry_group_event_next(ferry_group *group, int64_t deadline_ns)
+{
+    fry_refusal why = check_deadline(group, deadline_ns);
+    fry_errand *errand = why == FRY_TAKEN ? errand_create(group, FRY_ERRAND_EVENT, 0, &why) : NULL;
     if (errand == NULL)
         return refuse(group, why);
     errand->request.deadline_ns = deadline_ns;

@@ -62,6 +62,7 @@ static ferry_future *submit_begin(ferry_window *window, ferry_op_kind kind, int6
     if (node == NULL) {
         if (window->buffer != NULL)
             fry_buffer_unretain(window->buffer);
+        fry_window_count_no_more(window);
         fry_window_unretain(window);
         return fry_refusal_future(engine, why);
     }
@@ -128,6 +129,7 @@ ferry_future *ferry_window_find(ferry_group *group, ferry_rank owner, const char
     if (window == NULL)
         return refuse(group, FRY_REFUSED_NO_MEMORY);
     window->route = &group->routes[owner];
+    fry_window_count(window);
     return submit_begin(window, FERRY_OP_FIND, deadline_ns, window_p);
 }
 

@@ -308,6 +308,10 @@ typedef struct fry_plan_post fry_plan_post;
 typedef struct fry_plan_op {
     fry_plan_post *post; /* NULL: it is over, and given back */
     uint64_t size_bytes; /* that its parts move */
+    /* The access, if it is the only one; else accesses are uses. No buffer: none. */
+    ferry_buffer *buffer;
+    uint64_t begin, end;
+    ferry_access_mode mode;
 } fry_plan_op;
 
 #define FRY_JOIN_STANDS 3

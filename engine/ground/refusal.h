@@ -162,6 +162,9 @@
     X(JOIN_SIZE_DEADLINE, FERRY_E_INVALID,                                                         \
       "size is 0 and deadline_ns is 0: without a deadline the members cannot be counted")          \
     X(JOIN_RANK, FERRY_E_INVALID, "rank is not below size")                                        \
+    X(JOIN_KIND, FERRY_E_INVALID, "kind is none of ferry_group_kind")                              \
+    X(JOIN_OPEN_SIZE, FERRY_E_INVALID, "an open group needs a size, and a size_min of 0 or 1")     \
+    X(JOIN_EVENTS, FERRY_E_INVALID, "events_max is above 65536")                                   \
     X(JOIN_SECRET_SIZE, FERRY_E_INVALID, "secret_bytes is not 16 to 1024")                         \
     X(JOIN_SECRET_NULL, FERRY_E_INVALID, "secret is NULL and secret_bytes is not 0")               \
     X(JOIN_DEVICES, FERRY_E_INVALID, "device_count is above 65535")                                \
@@ -185,6 +188,7 @@
     X(BARRIER_MEMBERS, FERRY_E_INVALID,                                                            \
       "only one of members and member_count is set, or member_count is above 4096")                \
     X(BARRIER_RESERVED, FERRY_E_INVALID, "reserved in the barrier's options is not zero")          \
+    X(BARRIER_OPEN, FERRY_E_INVALID, "the group is open: its barriers name their members")         \
     X(BARRIER_RANK, FERRY_E_INVALID, "members names a rank that the group does not have")          \
     X(BARRIER_TWICE, FERRY_E_INVALID, "members names a rank twice")                                \
     X(BARRIER_OWN, FERRY_E_INVALID, "members does not name the caller's own rank")

@@ -12,9 +12,11 @@
 
 #include <stdio.h>
 
-/* Whether all other members have died or left. */
+/* Whether all other members have died or left, and no others can come. */
 static bool are_others_gone(const ferry_group *group)
 {
+    if (group->options.kind == FERRY_GROUP_OPEN)
+        return false;
     for (uint32_t i = 0; i < group->size; i++) {
         const fry_group_member *member = fry_group_member_at(group->net, i);
         if ((int32_t)i != group->rank && (member == NULL || (member->state != FERRY_MEMBER_DEAD &&

@@ -13,6 +13,7 @@
 #include "engine/graph/node.h"
 #include "engine/graph/promise.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/happenings.h"
 #include "engine/messages/members.h"
 #include "engine/messages/pause.h"
 #include "engine/tasks/waiter.h"
@@ -33,6 +34,7 @@ static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_sta
     ferry_group *group = errand->group;
     if (errand->sort == FRY_ERRAND_PAUSE)
         fry_pause_is_over(errand, status);
+    fry_happening_is_over(errand);
     fry_group_cancel(&errand->request); /* if it is under way still */
     LIST_REMOVE(errand, entry);
     if (group->join == errand) {
@@ -76,6 +78,8 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
         return;
     } else if (errand->sort == FRY_ERRAND_LEAVE) {
         fry_membership_leave_in_order(group);
+    } else if (errand->sort == FRY_ERRAND_EVENT) {
+        fry_happening_begin(errand);
     } else if (errand->sort == FRY_ERRAND_RESUME) {
         fry_pause_resume(group);
         fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);

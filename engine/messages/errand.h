@@ -18,6 +18,7 @@ typedef enum fry_errand_sort {
     FRY_ERRAND_REQUEST,
     FRY_ERRAND_PAUSE,
     FRY_ERRAND_RESUME,
+    FRY_ERRAND_EVENT,
 } fry_errand_sort;
 
 /* A request of a caller to the loop. */
@@ -29,7 +30,9 @@ struct fry_errand {
     ferry_promise *promise;
     ferry_waiter waiter; /* on the promise's future: cancels the request, frees this */
     LIST_ENTRY(fry_errand) entry;
-    fry_timer timer;           /* PAUSE: the deadline of the request */
+    fry_timer timer; /* PAUSE, EVENT: the deadline of the request */
+    bool is_taking;  /* EVENT: in group->happenings.takers */
+    TAILQ_ENTRY(fry_errand) taking;
     bool is_resumed;           /* PAUSE: a resume has come since */
     fry_group_request request; /* its value or members, and its name, are behind this struct */
 };

@@ -37,6 +37,7 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/messages/alone.h"
+#include "engine/messages/ending.h"
 #include "engine/messages/errand.h"
 #include "engine/messages/members.h"
 #include "engine/messages/membership.h"
@@ -131,6 +132,8 @@ static void net_changed(void *arg, uint32_t rank)
     if (!fry_membership_has_connections(group) || rank >= group->size)
         return;
     fry_route_sync(&group->routes[rank]);
+    const fry_group_member *member = fry_group_member_at(group->net, rank);
+    fry_ending_note(&group->routes[rank], member->state == FERRY_MEMBER_HERE);
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
         return;
     note_any(group);
@@ -244,7 +247,10 @@ static bool make_tables(ferry_group *group)
     uint32_t any_max = group->options.any_source_max;
     if (any_max != 0)
         group->any = fry_any_open(memory, group->members->message_events, any_max);
-    if (group->routes == NULL || group->news == NULL || (any_max != 0 && group->any == NULL)) {
+    uint32_t events_most = fry_happenings_most(group->options.events_max, group->size);
+    bool has_ring = fry_happenings_open(memory, &group->happenings, events_most);
+    if (group->routes == NULL || group->news == NULL || (any_max != 0 && group->any == NULL) ||
+        !has_ring) {
         fry_membership_free_tables(group);
         group->routes = NULL;
         group->news = NULL;
@@ -305,10 +311,23 @@ static void net_fenced(void *arg, fry_error *error)
         fry_membership_end(group, FERRY_E_FENCED);
 }
 
+static void net_happened(void *arg, uint32_t rank, ferry_member_state what, uint64_t incarnation,
+                         uint64_t number)
+{
+    ferry_group *group = arg;
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
+        return;
+    const fry_happening happening = {
+        .event = {.what = what, .rank = rank, .incarnation = incarnation}, .number = number};
+    fry_happenings_add(group, &happening);
+}
+
 static ferry_status open_net(ferry_group *group, fry_error **error_p)
 {
-    static const fry_group_events events = {
-        .joined = net_joined, .changed = net_changed, .fenced = net_fenced};
+    static const fry_group_events events = {.joined = net_joined,
+                                            .changed = net_changed,
+                                            .happened = net_happened,
+                                            .fenced = net_fenced};
     const ferry_group_options *options = &group->options;
     char endpoint[FRY_ENDPOINT_BYTES];
     _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");
@@ -341,6 +360,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
                              .job = options->job,
                              .size = options->size,
                              .size_min = options->size_min,
+                             .is_open = options->kind == FERRY_GROUP_OPEN,
                              .rank = options->has_rank ? (int32_t)options->rank : FRY_RANK_ANY,
                              .device_count = options->device_count != 0
                                                  ? options->device_count
@@ -531,6 +551,7 @@ size_t fry_memberships_step(fry_members *members)
         while (fry_load_relaxed(&group->life) == FRY_GROUP_LEAVING && leave(group))
             done++;
         fry_membership_refresh(group);
+        fry_endings_step(group);
         bool is_over = fry_load_relaxed(&group->life) == FRY_GROUP_OVER;
         if (is_over)
             answer_errands(group);
@@ -626,6 +647,8 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
 
 static void look_at_some(fry_turn *turn, ferry_group *group)
 {
+    if (fry_load_relaxed(&group->has_ending_news) != 0)
+        fry_endings_look(group);
     if (group->leaving != FRY_LEAVING_NOT)
         look_at_leaving(turn, group);
     if (group->has_any_news)
@@ -643,7 +666,8 @@ void fry_memberships_look(fry_turn *turn, fry_members *members)
     ferry_engine *engine = turn->engine;
     fry_store_relaxed(&members->has_looks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
-        if (fry_unlikely((group->leaving | group->has_any_news) != 0)) /* one test, each turn */
+        if (fry_unlikely((group->leaving | group->has_any_news |
+                          fry_load_relaxed(&group->has_ending_news)) != 0)) /* each turn */
             look_at_some(turn, group);
         if (fry_load_relaxed(&group->life) == FRY_GROUP_OVER && group->is_handle_gone &&
             !group->is_quiet && group->open == 0 && engine->backlog.first == NULL &&

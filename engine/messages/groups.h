@@ -5,6 +5,7 @@
 
 #include "engine/ground/refusal.h"
 #include "engine/messages/errand.h"
+#include "engine/messages/happenings.h"
 #include "engine/messages/route.h"
 
 /* Steps of leaving a group; the role, and for the first three the baton too. */
@@ -84,6 +85,10 @@ struct ferry_group {
     bool is_quiet;           /* OVER: no operation of it has yet to enter */
     ferry_status end_status; /* LEAVING: the status that its operations fail with */
     int64_t refreshed_ns;    /* when `news` was last updated for all members */
+    fry_happenings happenings;
+    LIST_HEAD(, fry_route) endings; /* is_ending */
+    uint32_t has_ending_news;       /* atomic: something of these may be gone */
+    bool has_let_go;                /* of some of these nothing is left */
 
     fry_membership_pause pause;
     /* Baton. */

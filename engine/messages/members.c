@@ -72,6 +72,7 @@
 #include "engine/ground/ground.h"
 #include "engine/messages/errand.h"
 #include "engine/messages/groups.h"
+#include "engine/messages/happenings.h"
 #include "engine/messages/message.h"
 #include "engine/messages/neighbour.h"
 #include "engine/messages/notices.h"
@@ -191,6 +192,7 @@ static size_t step_groups(fry_members *members)
 {
     size_t done = fry_memberships_step(members);
     fry_pauses_step(members);
+    fry_happenings_step(members);
     note_timers(members);
     return done;
 }

@@ -46,6 +46,7 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     TAILQ_INIT(&group->windows);
     TAILQ_INIT(&group->nexts);
     TAILQ_INIT(&group->noticing);
+    TAILQ_INIT(&group->happenings.takers);
     group->rank = FRY_RANK_ANY;
     group->pause.waits_for = -1;
     group->stop_step = UINT64_MAX;
@@ -76,6 +77,7 @@ void fry_membership_free_tables(ferry_group *group)
         fry_free(memory, group->routes, group->size * sizeof *group->routes);
     }
     fry_any_close(group->any);
+    fry_happenings_close(memory, &group->happenings);
     if (group->news != NULL)
         fry_free(memory, group->news, group->size * sizeof *group->news);
 }

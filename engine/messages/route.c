@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "engine/graph/node.h"
 #include "engine/graph/turn.h"
+#include "engine/messages/ending.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "net/connect/link_hear.h"
@@ -118,6 +119,10 @@ void fry_route_closed(fry_turn *turn, fry_route *route)
         look_soon(turn, members);
     if (--route->open != 0)
         return;
+    if (fry_unlikely(fry_load_relaxed(&route->is_ending))) {
+        fry_ending_look_soon(route->group);
+        turn->wake = true;
+    }
     LIST_REMOVE(route, opened);
     fry_store_relaxed(&members->has_open, !LIST_EMPTY(&members->open));
 }
@@ -241,7 +246,11 @@ static void end_absent(fry_route *route)
     const fry_group_member *member =
         route->group->net != NULL ? fry_group_member_at(route->group->net, route->rank) : NULL;
     bool has_left = member != NULL && member->state == FERRY_MEMBER_LEFT;
-    end(route, FERRY_E_DEAD, has_left ? "has left" : "has died");
+    bool is_absent = member != NULL && member->state == FERRY_MEMBER_ABSENT;
+    end(route, FERRY_E_DEAD,
+        has_left    ? "has left"
+        : is_absent ? "is not here: nobody has that rank"
+                    : "has died");
 }
 
 static void want(fry_route *route)
@@ -491,6 +500,8 @@ static void finish(fry_route *route)
         fry_route_sync(route);
         if (take_due(route, FRY_DUE_WANT))
             want(route);
+        if (route->is_ending)
+            fry_ending_look_soon(route->group);
     }
     members_of(route)->has_steps = true;
 }

@@ -63,6 +63,7 @@ struct fry_route {
     fry_pair_note pair_note;  /* pair_is_wanted: what is to be made */
     TAILQ_ENTRY(fry_route) pair_wanted;
     fry_route *gathered_next;
+    uint32_t windows; /* atomic: handles of windows of its that were found, in an open group */
     bool has_notices; /* in group->noticing: somebody may take them */
     TAILQ_ENTRY(fry_route) noticing;
     fry_link ask_link;
@@ -73,7 +74,10 @@ struct fry_route {
     bool is_finishing; /* in members->finishing */
     bool is_watched;   /* its descriptor is watched */
     uint32_t due;      /* FRY_DUE_ */
-    fry_fault fault;   /* FRY_DUE_FAIL */
+    bool is_ending;    /* in group->endings: its member has ended; read with the baton, too */
+    bool has_let_go;   /* nothing of that member is left here */
+    LIST_ENTRY(fry_route) ending;
+    fry_fault fault; /* FRY_DUE_FAIL */
     fry_link order_link, finish_link;
     fry_link_peer *link; /* its state is the connection's; NULL: the member is not here */
     fry_watch watch;

@@ -30,6 +30,7 @@
 #include "engine/graph/node.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
+#include "engine/messages/ending.h"
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/message.h"
@@ -72,9 +73,25 @@ void fry_window_unretain(ferry_window *window)
     fry_membership_unretain(group);
 }
 
+void fry_window_count(ferry_window *window)
+{
+    window->is_counted = window->group->options.kind == FERRY_GROUP_OPEN;
+    if (window->is_counted)
+        (void)fry_fetch_add(&window->route->windows, 1);
+}
+
+void fry_window_count_no_more(ferry_window *window)
+{
+    if (!window->is_counted)
+        return;
+    window->is_counted = false;
+    (void)fry_fetch_sub(&window->route->windows, 1);
+    fry_ending_look_soon(window->group);
+}
+
 void fry_window_release(ferry_window *window)
 {
-    if (fry_window_life_of(window) == FRY_WINDOW_OVER) {
+    if (fry_window_life_of(window) == FRY_WINDOW_OVER && !window->is_counted) {
         fry_window_unretain(window);
         return;
     }
@@ -267,11 +284,25 @@ static void seek(fry_turn *turn, ferry_window *window)
     fry_route_launched(turn, window->route);
 }
 
+/*
+ * Its handle was given back, and the loop has heard of that before its operation had started. The
+ * same is said as if the operation had come first: a window was open, and was closed at once.
+ */
+static void begin_too_late(fry_turn *turn, ferry_window *window)
+{
+    if (window->is_own)
+        operation_is_done(turn, &window->begin);
+    else
+        operation_fails(turn, &window->begin, &window->fault);
+}
+
 static void begin(fry_turn *turn, ferry_window *window)
 {
     fry_refusal why = fry_membership_refusal(window->group);
-    if (window->life != FRY_WINDOW_NEW)
+    if (window->life != FRY_WINDOW_NEW) {
+        begin_too_late(turn, window);
         return;
+    }
     if (window->begin == NULL || why != FRY_TAKEN) { /* it has failed meanwhile */
         fry_fault fault = why != FRY_TAKEN
                               ? fry_error_fault(fry_refusal_error(why))
@@ -299,6 +330,7 @@ static void release(fry_turn *turn, ferry_window *window)
         begin(turn, window);
     }
     end_as_closed(turn, window);
+    fry_window_count_no_more(window);
     fry_window_unretain(window);
 }
 
@@ -458,13 +490,12 @@ static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     (void)is_under_way;
     ferry_window *window = node->op.window.window;
-    if (window->end == node) {
+    if (window->end == node)
         window->end = NULL;
+    if (window->begin == node) /* whatever its life: it may be over before this has begun */
+        window->begin = NULL;
+    if (node->op.window.is_close)
         return;
-    }
-    if (node->op.window.is_close || window->life >= FRY_WINDOW_USABLE)
-        return;
-    window->begin = NULL;
     const fry_fault fault = fault_of(window, FERRY_E_NOT_FOUND, "it was not opened or found");
     if (window->life == FRY_WINDOW_SEEKING)
         end(turn, window, &fault);

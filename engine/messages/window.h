@@ -34,6 +34,7 @@ struct ferry_window {
     bool is_own;
     uint8_t rights;       /* of a found one: once USABLE, like its size */
     uint8_t end_asked;    /* atomic: a close was submitted */
+    bool is_counted;      /* found, in an open group: in route->windows until the handle is back */
     ferry_group *group;   /* it has a reference */
     fry_route *route;     /* found: its owner's */
     ferry_buffer *buffer; /* own: it has a reference until it is OVER */
@@ -71,6 +72,13 @@ static inline fry_window_life fry_window_life_of(const ferry_window *window)
 {
     return (fry_window_life)fry_load_acquire(&window->life);
 }
+
+/*
+ * In an open group the handle of a found window keeps its owner's rank from being given away
+ * (ending.c): from before the operation that finds it, any thread, until the handle is back.
+ */
+void fry_window_count(ferry_window *window);
+void fry_window_count_no_more(ferry_window *window);
 
 /* Gives the handle back: closes it, if nobody has. Any thread. */
 void fry_window_release(ferry_window *window);

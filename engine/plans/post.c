@@ -404,6 +404,16 @@ static void start(fry_turn *turn, fry_node *own)
     begin_steps(turn, own);
 }
 
+static bool span(const fry_node *own, uint8_t index, fry_use *use)
+{
+    const fry_plan_op *op = &own->op.plan;
+    if (index != 0 || op->buffer == NULL)
+        return false;
+    *use = (fry_use){
+        .buffer = op->buffer, .begin = op->begin, .end = op->end, .row_count = 1, .mode = op->mode};
+    return true;
+}
+
 static bool stop(fry_node *own)
 {
     return own->op.plan.post->open != 0;
@@ -450,7 +460,8 @@ static void describe(const ferry_engine *engine, const fry_node *own, fry_kind_v
 }
 
 const fry_op_kind fry_kind_plan = {
-    .traits = FRY_KIND_STAYS | FRY_KIND_ENDS_OUTSIDE,
+    .traits = FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE,
+    .span = span,
     .discard = give_back,
     .start = start,
     .stop = stop,
@@ -511,6 +522,14 @@ static bool count_access(posting *self, const ferry_access *access, void *arg)
 static bool add_access(posting *self, const ferry_access *access, void *arg)
 {
     fry_node *own = arg;
+    if (self->access_count == 1) {
+        own->op.plan.buffer = access->span.buffer;
+        own->op.plan.begin = access->span.offset_bytes;
+        own->op.plan.end = access->span.offset_bytes + access->span.size_bytes;
+        own->op.plan.mode = access->mode;
+        fry_node_init_spans(own);
+        return true;
+    }
     fry_rows row = fry_row_of(access->span);
     fry_refusal why =
         fry_node_add_use(self->request.engine, self->request.context, own, &row, access->mode);

@@ -259,9 +259,11 @@ fry_node *fry_plan_step_node(fry_request *request, const fry_plan_step *step, fr
 {
     if (step->label != NULL)
         request->options.label = step->label;
-    request->options.flags |= FERRY_OP_UNTRACKED;
     request->options.priority = (ferry_priority)step->priority;
-    return node_of(request, step, why_p);
+    fry_node *node = node_of(request, step, why_p);
+    if (node != NULL)
+        node->is_untracked = true;
+    return node;
 }
 
 /* ---- its spans ---- */

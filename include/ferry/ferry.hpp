@@ -11,9 +11,9 @@
  * future failed; future::outcome and `co_await future.outcomes()` return a result. -fno-exceptions:
  * what would throw ends the program, and all else works.
  *
- * Ownership. engine, promise, queue and group are moved only; future and buffer are copied, each
- * copy a reference. An empty handle (default-made, or moved from) is NULL to the functions of C.
- * native() lends the handle of C.
+ * Ownership. engine, promise, queue, scope, group and window are moved only; future and buffer are
+ * copied, each copy a reference. An empty handle (default-made, or moved from) is NULL to the
+ * functions of C. native() lends the handle of C.
  */
 #ifndef FERRY_FERRY_HPP
 #define FERRY_FERRY_HPP
@@ -23,6 +23,7 @@
 #include <ferry/cpp/error.hpp>
 #include <ferry/cpp/future.hpp>
 #include <ferry/cpp/options.hpp>
+#include <ferry/cpp/window.hpp>
 #include <ferry/ferry.h>
 
 #endif

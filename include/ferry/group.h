@@ -50,6 +50,12 @@ typedef struct ferry_member_info {
 
 #define FERRY_MEMBER_INFO_INIT FERRY_SIZED_INIT(ferry_member_info)
 
+/* Who can be a member. */
+typedef enum ferry_group_kind FERRY_INT_ENUM {
+    FERRY_GROUP_CLOSED = 0, /* those that formed the group, and restarts of those that ended */
+    FERRY_GROUP_OPEN = 1,   /* members come and go while the group lives */
+} ferry_group_kind;
+
 /* Called when a member's state has changed; on the loop, never inside a call of the user. */
 typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_member_info *member);
 
@@ -131,6 +137,10 @@ typedef struct ferry_group_options {
                                 probes, that may wait at once; up to 2^24. 0: there are none.
                                 Otherwise all its receives work another way: message.h; and gpu_way
                                 can't be NCCL or ALL */
+    ferry_group_kind kind;   /* the same for all members of a job. FERRY_GROUP_OPEN: `size` is the
+                                greatest number of members and not 0, and size_min is 0 or 1 */
+    uint32_t events_max; /* events that wait for ferry_group_event_next, at most 65536; 0: twice the
+                            group's size, and at least 64 */
 } ferry_group_options;
 
 #define FERRY_GROUP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_group_options)
@@ -161,13 +171,15 @@ typedef struct ferry_group_options {
  *
  * A member that restarts with its rank or place joins the group if the group still lives, and does
  * not wait for members that have died. If all members have died or left, a new group is formed,
- * with `size` members. In both cases the restart waits until its former start has left or is known
- * to be dead: the kernel reports that its process on this host has ended, or it has been silent for
- * its lease while this member or another one could reach the store. So if a whole job is killed and
- * restarted on several hosts, it waits for a lease or two. A member whose rank or place is taken is
- * refused after the holder's lease and a second, or at once if another process of this host is the
- * holder. A member that comes late is refused at once. A restart may name fewer devices than its
- * rank first did, not more.
+ * with `size` members. (All of this is of closed groups; open ones are below.) In both cases the
+ * restart waits until its former start has left or is known to be dead: the kernel reports that its
+ * process on this host has ended, or it has been silent for its lease while this member or another
+ * one could reach the store. So if a whole job is killed and restarted on several hosts, it waits
+ * for a lease or two. A member whose rank or place is taken is refused after the holder's lease and
+ * a second, or at once if another process of this host is the holder. A group that has been formed
+ * is closed: a further member, with neither rank nor place, is refused at once (FERRY_E_FENCED),
+ * and so is one that asks for another size (FERRY_E_INVALID). A restart may name fewer devices than
+ * its rank first did, not more.
  *
  * The store may be lost for any time, and may come back with or without its contents. No member
  * counts as dead because of that. Live members go on, keep their places, and register again when
@@ -176,6 +188,55 @@ typedef struct ferry_group_options {
  */
 FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *options,
                                          ferry_group **group_p);
+
+/*
+ * Open groups (FERRY_GROUP_OPEN). The first member forms the group, with `size` ranks of which it
+ * has one; the others are free. Further members join at any time: each join resolves as soon as the
+ * process is a member, with the rank that it names, or the one of its place, or else any free one.
+ * Windows, messages and notices to and from a new member need nothing else. When all members have
+ * ended, the next join forms a new group.
+ *
+ * A member that leaves or dies gives its rank back. The rank is free again when every member that
+ * is present has been told of the end and holds nothing more of the old member: no connection, no
+ * operation, and no handle of a window that was found there (ferry_window_release). So nothing that
+ * was meant for the old one ever reaches the next. A join that finds all free ranks held so waits;
+ * past its deadline the message says by whom. If live members have all ranks the join fails with
+ * FERRY_E_FENCED at once; if the job has a closed group or one of another size, with
+ * FERRY_E_INVALID, and so does a member of a closed group where the group is open.
+ *
+ * Until somebody has a rank, its state is FERRY_MEMBER_ABSENT, and operations that name it fail
+ * with FERRY_E_DEAD. A device's id in the group is its member's rank times 65536 and its index
+ * there. A barrier names its members; ferry_group_alive says who can be named.
+ */
+
+/*
+ * What has happened to a member of a group: the value of ferry_group_event_next. A later version
+ * may add fields; the value's size_bytes says how many bytes there are.
+ */
+typedef struct ferry_group_event {
+    ferry_member_state what; /* FERRY_MEMBER_HERE: it has joined; LEFT or DEAD: it has ended */
+    ferry_rank rank;
+    uint64_t incarnation; /* the member's */
+    uint64_t lost;        /* events that were dropped right before this one, as events_max had not
+                             been taken: ferry_group_member says how things stand now */
+} ferry_group_event;
+
+/*
+ * Takes the next event of a group: that another member has joined, left or died since this member
+ * was let in. If there is none the future waits for one. Several that wait get theirs in the order
+ * of the calls. The future's value (ferry_future_value) is a ferry_group_event.
+ *
+ * In an open group all members are told the same events in the same order, and the value's version
+ * is the event's number there, which grows and is the same for all members. No event is left out:
+ * also a member that came and went while this one was busy is told of with both. (If the store is
+ * lost with its contents, what happened meanwhile may be told with other numbers, or not at all.)
+ * In a closed group, which tells of ends and restarts, only the events of one rank have an order,
+ * and the version is 0. deadline_ns  absolute, on the engine's clock; 0: none A future that fails
+ * has taken no event. It fails with FERRY_E_DEADLINE, FERRY_E_CANCELLED, FERRY_E_DEAD or
+ * FERRY_E_FENCED when this member's membership ends, FERRY_E_INVALID, FERRY_E_NO_MEMORY,
+ * FERRY_E_SHUTDOWN or FERRY_E_FORKED.
+ */
+FERRY_API ferry_future *ferry_group_event_next(ferry_group *group, int64_t deadline_ns);
 
 /*
  * Leaves the group; other members then see this member as LEFT. No barrier is needed before:
@@ -250,7 +311,8 @@ FERRY_API ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_n
 
 typedef struct ferry_barrier_options {
     size_t struct_size;        /* sizeof(ferry_barrier_options) */
-    const ferry_rank *members; /* those that meet, the same for each of them; NULL: all */
+    const ferry_rank *members; /* those that meet, the same for each of them; NULL: all, in a
+                                  closed group; in an open one they are named */
     uint32_t member_count;
     uint32_t reserved;   /* zero */
     int64_t deadline_ns; /* absolute; 0: none */

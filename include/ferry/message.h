@@ -98,8 +98,8 @@ FERRY_API ferry_future *ferry_recv(ferry_group *group, ferry_rank peer, ferry_ta
  *   that takes it fails with FERRY_E_DEPENDENCY.
  * - Deaths: a receive of a certain member fails with that member's connection. One of any member
  *   waits on, and fails with FERRY_E_DEAD when no other member is left in the group, though this
- *   member could still send to itself; in a group of one member it waits. Messages of a member that
- *   came and were not received when it died are lost.
+ *   member could still send to itself; in a group of one member, and in an open one, where others
+ *   may come, it waits. Messages of a member that came and were not received when it died are lost.
  * - Bounds: any_source_max receives that leave something open, and probes, may wait; past it they
  *   fail with FERRY_E_AGAIN. Messages that wait for a receive are bounded for each member by
  *   unexpected_max and window_bytes, as always. If as many of a sender's messages as this member's

@@ -55,11 +55,11 @@ FERRY_API ferry_future *ferry_window_open(ferry_group *group, ferry_span span, c
  * A window that was found ends with its owner's incarnation, and with the connection to it: if the
  * owner has closed it, leaves, dies or starts again, or the connection fails, operations on it
  * fail, and the program looks for it anew. The error names the owner and the reason. Any thread.
- * Returns one reference, never NULL. Fails with FERRY_E_NOT_FOUND (no such rank); FERRY_E_INVALID
- * (this member's own rank, or a wrong name); FERRY_E_DEADLINE, FERRY_E_CANCELLED; FERRY_E_DEAD,
- * FERRY_E_PEER, FERRY_E_FENCED as a receive of that member; FERRY_E_UNSUPPORTED, if that member's
- * ferry does not know windows; FERRY_E_AGAIN, if this member looks for or has 1024 windows of that
- * member that are not released.
+ * Returns one reference, never NULL. Fails with FERRY_E_NOT_FOUND (no such rank; or the window was
+ * closed or released before it was found); FERRY_E_INVALID (this member's own rank, or a wrong
+ * name); FERRY_E_DEADLINE, FERRY_E_CANCELLED; FERRY_E_DEAD, FERRY_E_PEER, FERRY_E_FENCED as a
+ * receive of that member; FERRY_E_UNSUPPORTED, if that member's ferry does not know windows;
+ * FERRY_E_AGAIN, if this member looks for or has 1024 windows of that member that are not released.
  */
 FERRY_API ferry_future *ferry_window_find(ferry_group *group, ferry_rank owner, const char *name,
                                           int64_t deadline_ns, ferry_window **window_p);

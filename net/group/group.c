@@ -18,6 +18,7 @@
 #include "net/group/roster.h"
 #include "net/group/rounds.h"
 #include "net/group/seal.h"
+#include "net/group/seats.h"
 #include "net/group/stand.h"
 #include "net/group/state.h"
 #include "net/group/text.h"
@@ -274,7 +275,7 @@ static void end_all(fry_group *group)
     }
     group->roster_op = NULL;
     group->list_op = NULL;
-    group->own_op = group->settle_op = NULL;
+    group->own_op = group->settle_op = group->clear_op = NULL;
     fry_rounds_end(group);
     if (group->is_watched)
         fry_store_watch_stop(&group->watch);
@@ -470,6 +471,10 @@ static void work(fry_timer *timer)
     if (!fry_group_is_over(group))
         fry_group_tell_members(group);
     if (!fry_group_is_over(group))
+        fry_seats_tell(group);
+    if (!fry_group_is_over(group))
+        fry_group_acknowledge(group);
+    if (!fry_group_is_over(group))
         fry_group_keep_roster(group);
     if (!fry_group_is_over(group))
         fry_rounds_consider(group);
@@ -509,7 +514,9 @@ static void describe_own(fry_group *group, const fry_group_options *options)
 
     *record = (fry_group_record){.rank = options->rank,
                                  .size = options->size,
-                                 .size_min = options->size_min > 0 ? options->size_min : 1,
+                                 .size_min = options->is_open        ? 0
+                                             : options->size_min > 0 ? options->size_min
+                                                                     : 1,
                                  .device_count = options->device_count,
                                  .lease_ns = options->lease_ns};
     (void)snprintf(record->place, sizeof record->place, "%s",

@@ -28,6 +28,7 @@ typedef struct fry_group_options {
     const void *secret; /* NULL: none; used during the call alone */
     size_t secret_bytes;
     uint32_t size, size_min; /* at most FERRY_GROUP_SIZE_MAX. size 0: there is a deadline */
+    bool is_open;            /* members come and go; size is not 0 */
     int32_t rank;            /* below the size, or FRY_RANK_ANY */
     uint32_t device_count;   /* at most FRY_GROUP_DEVICES_MAX */
     const char *place;       /* NULL: none. At most FRY_GROUP_PLACE_BYTES, no spaces, not "-" */
@@ -59,6 +60,13 @@ typedef struct fry_group_events {
      * incarnation is HERE, after the old one was reported DEAD or LEFT.
      */
     void (*changed)(void *arg, uint32_t rank);
+    /*
+     * What happened since this member joined, one by one: that a start has joined (HERE), left or
+     * died. In an open group all members are told the same in the same order, and `number` grows;
+     * in others it is 0, and only what happens to one rank has an order. After `changed` for it.
+     */
+    void (*happened)(void *arg, uint32_t rank, ferry_member_state what, uint64_t incarnation,
+                     uint64_t number);
     /*
      * This member lost its place (it was declared dead, or another has the place): everything of it
      * fails with FERRY_E_FENCED from now on. Called once.

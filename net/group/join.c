@@ -45,6 +45,7 @@
 #include "net/group/kernel.h"
 #include "net/group/members.h"
 #include "net/group/roster.h"
+#include "net/group/seats.h"
 #include "net/group/state.h"
 #include "net/group/text.h"
 #include "net/reactor.h"
@@ -118,7 +119,8 @@ static void fill_slot(fry_group_slot *slot, const fry_presence *presence, uint64
 {
     slot->id = presence->id;
     slot->incarnation = incarnation;
-    slot->is_dead = false;
+    slot->is_dead = slot->has_left = false;
+    slot->ended = 0;
     slot->place = place_of(presence);
     slot->process = presence->process;
 }
@@ -179,9 +181,15 @@ static void not_blocked(fry_group *group)
 
 /* ---- forming ---- */
 
+static bool is_for_open(const fry_presence *presence)
+{
+    return fry_seat_is_wanted(presence->size, presence->size_min);
+}
+
 static bool is_compatible(const fry_group *group, const fry_presence *presence)
 {
-    return is_candidate(group, presence) && presence->size == group->record.size;
+    return is_candidate(group, presence) && presence->size == group->record.size &&
+           is_for_open(presence) == fry_seat_is_wanted(group->record.size, group->record.size_min);
 }
 
 static int by_place(const void *left, const void *right)
@@ -275,9 +283,13 @@ static void form(fry_group *group, plan *p, uint32_t size)
     roster->lineage = group->roster != NULL ? group->roster->lineage : new_lineage();
     roster->life = group->roster != NULL ? group->roster->life + 1 : 1;
     roster->starts = group->roster != NULL ? group->roster->starts + 1 : 1;
-    roster->formed = roster->starts;
-    roster->is_open = group->record.size == 0;
+    roster->is_unsized = group->record.size == 0;
+    roster->is_open = fry_seat_is_wanted(group->record.size, group->record.size_min);
+    roster->formed = roster->is_open ? 0 : roster->starts;
     for (uint32_t rank = 0; rank < size; rank++) {
+        roster->slots[rank].is_dead = true; /* in an open group: nobody has it yet */
+        if (p->chosen[rank] == NULL)
+            continue;
         fill_slot(&roster->slots[rank], p->chosen[rank], roster->starts);
         roster->slots[rank].device_count = p->chosen[rank]->info.device_count;
         if (p->chosen[rank]->lease_ns > roster->lease_ns)
@@ -331,13 +343,17 @@ static void join_deadline(fry_group *group)
         (void)snprintf(absent, sizeof absent, "%s did not answer in time%s%s",
                        fry_store_name(group->store), trouble != NULL ? ": " : "",
                        trouble != NULL ? trouble : "");
-    else if (!say_who_blocks(group, absent, sizeof absent))
+    else if (!say_who_blocks(group, absent, sizeof absent) &&
+             !fry_seats_name_holders(group, absent, sizeof absent))
         fry_group_name_join_absentees(group, absent, sizeof absent);
     fry_group_join_failed(group, fry_group_error(group, FERRY_E_DEADLINE, -1, "joining job %s: %s",
                                                  group->job, absent));
 }
 
-/* Forms a group of up to size_max, if there are size_min. Two that want the same count as one. */
+/*
+ * Forms a group of up to size_max, if there are size_min. Two that want the same count as one. An
+ * open group has size_max ranks whoever is there.
+ */
 static void form_of(fry_group *group, uint32_t size_max, uint32_t size_min)
 {
     const size_t bytes = size_max * sizeof(fry_presence *);
@@ -347,7 +363,8 @@ static void form_of(fry_group *group, uint32_t size_max, uint32_t size_min)
     if (p.chosen != NULL && p.any != NULL) {
         draw_up(group, &p, size_max);
         if (p.count >= size_min)
-            form(group, &p, p.count);
+            form(group, &p,
+                 fry_seat_is_wanted(size_max, group->record.size_min) ? size_max : p.count);
     } else {
         fry_group_lacks_memory(group);
     }
@@ -381,10 +398,11 @@ static void close_door(fry_group *group, uint32_t turn, uint32_t count, uint32_t
 static void form_if_complete(fry_group *group, uint32_t turn, uint32_t count)
 {
     const uint32_t size = group->record.size;
+    const uint32_t needed = fry_seat_is_wanted(size, group->record.size_min) ? 1 : size;
     fry_presence *rival = own_rival(group);
 
-    if (turn == 0 && count >= size && group->roster_op == NULL)
-        form_of(group, size, size);
+    if (turn == 0 && count >= needed && group->roster_op == NULL)
+        form_of(group, size, needed);
     if (rival == NULL)
         not_blocked(group);
     else
@@ -423,7 +441,7 @@ static fry_group_slot *slot_for(fry_group *group, fry_group_roster *roster,
         fry_group_slot *slot = &roster->slots[rank];
 
         if (fry_group_holder_of(group, slot) != FRY_HOLDER_ENDED ||
-            slot->device_count < candidate->info.device_count)
+            (!roster->is_open && slot->device_count < candidate->info.device_count))
             continue;
         /* Prefers a slot that is not kept for a place. */
         if (free_slot == NULL || (free_slot->place != 0 && slot->place == 0))
@@ -435,14 +453,17 @@ static fry_group_slot *slot_for(fry_group *group, fry_group_roster *roster,
 static const char *fault_with(const fry_group *group, const fry_group_slot *slot)
 {
     const fry_group_roster *roster = group->roster;
+    const bool wants_open = fry_seat_is_wanted(group->record.size, group->record.size_min);
 
-    if (group->record.size != 0 && (roster->is_open || group->record.size != roster->size))
+    if (wants_open != roster->is_open)
+        return wants_open ? "asks for an open group" : "does not ask for an open group";
+    if (group->record.size != 0 && (roster->is_unsized || group->record.size != roster->size))
         return "has another size";
     if (slot == NULL)
         return NULL;
     if (group->record.rank >= 0 && group->record.rank != slot - roster->slots)
         return "has a place that belongs to another rank";
-    if (slot->device_count < group->record.device_count)
+    if (!roster->is_open && slot->device_count < group->record.device_count)
         return "names more devices than its rank began with";
     return NULL;
 }
@@ -457,6 +478,27 @@ static void look_at_processes(fry_group *group)
             fry_group_process_of(group, &holder->process) == FRY_PROCESS_ENDED)
             fry_group_delete_presence(group, holder);
     }
+}
+
+static fry_error *error_of_no_rank(const fry_group *group, bool has_ended)
+{
+    const uint32_t size = group->roster->size;
+
+    if (group->roster->is_open)
+        return fry_group_error(group, FERRY_E_FENCED, -1,
+                               "the open group of job %s is full: live members have all of its "
+                               "%" PRIu32 " ranks",
+                               group->job, size);
+    if (has_ended)
+        return fry_group_error(group, FERRY_E_INVALID, -1,
+                               "job %s is a closed group of %" PRIu32 " members: this one names "
+                               "more devices than the ranks began with that are free",
+                               group->job, size);
+    return fry_group_error(group, FERRY_E_FENCED, -1,
+                           "this member came late: the group of job %s is closed, formed with "
+                           "%" PRIu32 " members before, and all of them are alive; a start with "
+                           "the rank or place of one that ends is let in",
+                           group->job, size);
 }
 
 /* The roster has no free rank that this member could have. */
@@ -478,17 +520,16 @@ static void find_no_rank(fry_group *group)
             break;
         }
     }
+    fry_group_join_failed(group, error_of_no_rank(group, ended > 0));
+}
+
+static void refuse_for(fry_group *group, const char *fault)
+{
     fry_group_join_failed(
-        group, ended > 0
-                   ? fry_group_error(group, FERRY_E_INVALID, -1,
-                                     "job %s is a group of %" PRIu32 " members already: this one "
-                                     "names more devices than the ranks began with that are free",
-                                     group->job, group->roster->size)
-                   : fry_group_error(group, FERRY_E_FENCED, -1,
-                                     "this member came late: the group of job %s was formed with "
-                                     "%" PRIu32 " members before, and all of them are alive; a "
-                                     "start with the rank or place of one that ends is let in",
-                                     group->job, group->roster->size));
+        group, fry_group_error(group, FERRY_E_INVALID, -1,
+                               "job %s is %s group of %" PRIu32 " members: this one %s", group->job,
+                               group->roster->is_open ? "an open" : "a closed", group->roster->size,
+                               fault));
 }
 
 static void consider_joining_life(fry_group *group, uint64_t first_id)
@@ -500,10 +541,7 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
     fry_group_slot *slot = slot_for(group, group->roster, own);
     const char *fault = fault_with(group, slot);
     if (fault != NULL) {
-        fry_group_join_failed(group, fry_group_error(group, FERRY_E_INVALID, -1,
-                                                     "job %s is a group of %" PRIu32
-                                                     " members already: this one %s",
-                                                     group->job, group->roster->size, fault));
+        refuse_for(group, fault);
         return;
     }
     if ((first_id == group->id || slot == NULL) && !group->has_looked) {
@@ -525,7 +563,12 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
 static void place_own(fry_group *group, uint32_t rank)
 {
     const fry_group_roster *roster = group->roster;
+    const char *fault = fault_with(group, NULL);
 
+    if (fault != NULL) { /* a ferry that knows no open groups has formed one of it */
+        refuse_for(group, fault);
+        return;
+    }
     group->views =
         fry_alloc(group->memory, roster->size * sizeof *group->views, _Alignof(fry_group_view));
     if (group->views == NULL) {
@@ -566,6 +609,8 @@ void fry_group_consider_join(fry_group *group)
         for (uint32_t rank = 0; rank < group->roster->size; rank++) {
             if (group->roster->slots[rank].id == group->id)
                 place_own(group, rank);
+            if (fry_group_is_over(group))
+                return;
         }
     }
     if (group->state == FRY_GROUP_WAITING && group->is_listed) {
@@ -599,9 +644,13 @@ void fry_group_consider_join(fry_group *group)
 
 static bool is_compatible_with_life(const fry_group *group, const fry_presence *candidate)
 {
-    return is_candidate(group, candidate) &&
-           (candidate->size == 0 ||
-            (candidate->size == group->roster->size && !group->roster->is_open));
+    const fry_group_roster *roster = group->roster;
+
+    if (!is_candidate(group, candidate) || is_for_open(candidate) != roster->is_open)
+        return false;
+    return roster->is_open
+               ? candidate->size == roster->size
+               : candidate->size == 0 || (candidate->size == roster->size && !roster->is_unsized);
 }
 
 bool fry_group_has_candidates(const fry_group *group)
@@ -623,26 +672,43 @@ static bool is_free(fry_group *group, const fry_group_slot *slot)
            (holder == NULL || holder->state != FRY_PRESENCE_HERE);
 }
 
+/* The slot that a candidate gets now; NULL: none. */
+static fry_group_slot *free_slot_for(fry_group *group, fry_group_roster *roster,
+                                     const fry_presence *candidate)
+{
+    /* A slot that this very change has given away is not free: its holder is here. */
+    fry_group_slot *slot = roster->is_open
+                               ? fry_seat_for(group, roster, candidate, place_of(candidate))
+                               : slot_for(group, roster, candidate);
+
+    if (slot == NULL || (candidate->rank >= 0 && candidate->rank != slot - roster->slots))
+        return NULL;
+    if (!roster->is_open &&
+        (slot->device_count < candidate->info.device_count || !is_free(group, slot)))
+        return NULL;
+    return slot;
+}
+
 bool fry_group_admit(fry_group *group, fry_group_roster *roster)
 {
     const uint64_t starts = roster->starts;
 
     for (fry_presence *c = fry_group_presence_first(group); c != NULL;
          c = fry_group_presence_next(group, c)) {
-        if (!is_compatible_with_life(group, c))
-            continue;
-        /* A slot that this very change has given away is not free: its holder is here. */
-        fry_group_slot *slot = slot_for(group, roster, c);
-        if (slot == NULL || slot->device_count < c->info.device_count || !is_free(group, slot) ||
-            (c->rank >= 0 && c->rank != slot - roster->slots))
+        fry_group_slot *slot =
+            is_compatible_with_life(group, c) ? free_slot_for(group, roster, c) : NULL;
+        if (slot == NULL)
             continue;
         const uint64_t place = slot->place;
-        fill_slot(slot, c, starts + 1);
-        if (slot->place == 0)
+        /* Those let in together have one number, but in an open group. */
+        roster->starts = (roster->is_open ? roster->starts : starts) + 1;
+        fill_slot(slot, c, roster->starts);
+        if (roster->is_open)
+            slot->device_count = c->info.device_count;
+        else if (slot->place == 0)
             slot->place = place;
         if (c->lease_ns > roster->lease_ns)
             roster->lease_ns = c->lease_ns;
-        roster->starts = starts + 1;
     }
     return roster->starts > starts;
 }

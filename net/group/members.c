@@ -25,6 +25,7 @@
 #include "net/group/outcomes.h"
 #include "net/group/roster.h"
 #include "net/group/seal.h"
+#include "net/group/seats.h"
 #include "net/group/settle.h"
 #include "net/group/state.h"
 #include "net/group/stop.h"
@@ -36,43 +37,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static int by_id(fry_presence *left, fry_presence *right)
-{
-    return left->id < right->id ? -1 : left->id > right->id;
-}
-
-RB_GENERATE_INTERNAL(fry_presences, fry_presence, entry, by_id, static __attribute__((unused)))
-
 static const fry_group_member nobody = {.state = FERRY_MEMBER_ABSENT};
-
-/* bsd's macros take a tree that they could change. */
-static fry_presences *tree_of(const fry_group *group)
-{
-    return (fry_presences *)(uintptr_t)&group->presences;
-}
-
-fry_presence *fry_group_presence(const fry_group *group, uint64_t id)
-{
-    fry_presence key = {.id = id};
-
-    return RB_FIND(fry_presences, tree_of(group), &key);
-}
-
-fry_presence *fry_group_presence_first(const fry_group *group)
-{
-    return RB_MIN(fry_presences, tree_of(group));
-}
-
-fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence)
-{
-    (void)group;
-    return RB_NEXT(fry_presences, tree_of(group), presence);
-}
 
 static void presence_free(fry_group *group, fry_presence *presence)
 {
-    RB_REMOVE(fry_presences, &group->presences, presence);
-    group->presence_count--;
+    fry_group_presence_remove(group, presence);
+    fry_free(group->memory, presence->clear_held, presence->clear_held_bytes);
     fry_free(group->memory, presence, sizeof *presence);
 }
 
@@ -96,7 +66,8 @@ static void forget_missing(fry_group *group)
 
     for (fry_presence *p = fry_group_presence_first(group); p != NULL; p = next) {
         next = fry_group_presence_next(group, p);
-        if (p->state == FRY_PRESENCE_MISSING && !fry_group_is_named(group, p->id))
+        if (p->state == FRY_PRESENCE_MISSING && p->clear_seen == 0 &&
+            !fry_group_is_named(group, p->id))
             presence_free(group, p);
     }
 }
@@ -112,8 +83,7 @@ static fry_presence *presence_make(fry_group *group, uint64_t id)
         return NULL;
     presence->id = id;
     presence->news = ++group->news;
-    RB_INSERT(fry_presences, &group->presences, presence);
-    group->presence_count++;
+    fry_group_presence_add(group, presence);
     return presence;
 }
 
@@ -209,6 +179,17 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
 
 /* ---- what the store tells ---- */
 
+/* What a member of an open group acknowledges; entry NULL: it is gone. */
+static void note_word(fry_group *group, uint64_t id, const fry_store_entry *entry)
+{
+    fry_presence *presence = fry_group_presence(group, id);
+
+    if (presence == NULL && entry != NULL)
+        presence = fry_group_presence_missing(group, id); /* its record has yet to be told */
+    if (presence != NULL ? !fry_seats_acknowledged(group, presence, entry) : entry != NULL)
+        fry_group_lost_news(group);
+}
+
 /* The rest of a key after a prefix; NULL: it does not begin with that. */
 static const char *behind(const char *key, const char *prefix)
 {
@@ -232,6 +213,8 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
             note_record(group, id, entry);
         else if (presence != NULL)
             note_missing(group, presence);
+    } else if ((rest = behind(name, "clear/")) != NULL && fry_group_id_read(rest, &id)) {
+        note_word(group, id, is_deleted ? NULL : entry);
     } else if (strcmp(name, "roster") == 0) {
         if (!is_deleted)
             fry_group_note_roster(group, entry->value, entry->value_bytes, entry->version);
@@ -373,22 +356,34 @@ static void tell(fry_group *group, uint32_t rank, ferry_member_state state)
     fry_group_view *view = &group->views[rank];
 
     view->told = state;
+    /* What ended before this member had joined was never the caller's to hold. */
+    view->is_held = state == FERRY_MEMBER_HERE ? rank != (uint32_t)group->rank
+                                               : view->is_held && group->state == FRY_GROUP_JOINED;
     view->presence->info.state = state;
     view->presence->info.incarnation = view->incarnation;
     view->presence->info.start = fry_group_start_of(view->id, view->incarnation);
-    if (group->state == FRY_GROUP_JOINED)
-        group->events.changed(group->arg, rank);
+    if (group->state != FRY_GROUP_JOINED)
+        return;
+    group->events.changed(group->arg, rank);
+    if (!fry_group_is_open(group) && !fry_group_is_over(group))
+        group->events.happened(group->arg, rank, state, view->incarnation, 0);
 }
 
-/* The state of a rank's holder, as all members report it; ABSENT: not known yet. */
-static ferry_member_state state_of(const fry_presence *presence, const fry_group_slot *slot)
+/*
+ * The state of a rank's holder, as all members report it; ABSENT: not known yet. In an open group
+ * the roster alone says who has left.
+ */
+static ferry_member_state state_of(const fry_group *group, const fry_presence *presence,
+                                   const fry_group_slot *slot)
 {
-    if (presence->state == FRY_PRESENCE_LEFT)
+    if (slot->has_left)
+        return FERRY_MEMBER_LEFT;
+    if (!group->roster->is_open && presence->state == FRY_PRESENCE_LEFT)
         return FERRY_MEMBER_LEFT;
     if (slot->is_dead)
         return FERRY_MEMBER_DEAD;
     /* A missing start that was never seen has no endpoint yet: it will be back, or be dead. */
-    return presence->state == FRY_PRESENCE_HERE || presence->info.last_seen_ns != 0
+    return presence->state != FRY_PRESENCE_MISSING || presence->info.last_seen_ns != 0
                ? FERRY_MEMBER_HERE
                : FERRY_MEMBER_ABSENT;
 }
@@ -400,6 +395,11 @@ static bool take_holder(fry_group *group, uint32_t rank)
     const fry_group_slot *slot = &group->roster->slots[rank];
     fry_presence *before = view->presence, *presence = fry_group_presence(group, slot->id);
 
+    if (slot->id == 0) { /* an older roster was written again, which does not know its holder */
+        *view = (fry_group_view){.is_held = view->is_held,
+                                 .is_said_to_be_held = view->is_said_to_be_held};
+        return true;
+    }
     if (presence == NULL && slot->is_dead)
         presence = fry_group_presence_missing(group, slot->id);
     else if (presence == NULL && fry_group_holder_of(group, slot) == FRY_HOLDER_UNKNOWN) {
@@ -411,8 +411,11 @@ static bool take_holder(fry_group *group, uint32_t rank)
         fry_group_lacks_memory(group);
         return false;
     }
-    *view =
-        (fry_group_view){.id = slot->id, .incarnation = slot->incarnation, .presence = presence};
+    *view = (fry_group_view){.id = slot->id,
+                             .incarnation = slot->incarnation,
+                             .presence = presence,
+                             .is_held = view->is_held,
+                             .is_said_to_be_held = view->is_said_to_be_held};
     presence->info.first_device = slot->first_device;
     if (presence->info.device_count > slot->device_count)
         presence->info.device_count = slot->device_count;
@@ -428,6 +431,8 @@ static void tell_rank(fry_group *group, uint32_t rank)
     const fry_group_slot *slot = &group->roster->slots[rank];
 
     if (view->id != slot->id) {
+        if (group->roster->is_open)
+            fry_seat_is_replaced(group, rank);
         if (view->told == FERRY_MEMBER_HERE)
             tell(group, rank,
                  view->presence->state == FRY_PRESENCE_LEFT ? FERRY_MEMBER_LEFT
@@ -435,7 +440,9 @@ static void tell_rank(fry_group *group, uint32_t rank)
         if (fry_group_is_over(group) || !take_holder(group, rank))
             return;
     }
-    const ferry_member_state state = state_of(view->presence, slot);
+    if (slot->id == 0)
+        return; /* nobody has had it yet */
+    const ferry_member_state state = state_of(group, view->presence, slot);
     if (view->told == FERRY_MEMBER_ABSENT ? state != FERRY_MEMBER_ABSENT
                                           : view->told == FERRY_MEMBER_HERE && state != view->told)
         tell(group, rank, state);
@@ -451,11 +458,14 @@ void fry_group_tell_members(fry_group *group)
         tell_rank(group, rank);
         if (fry_group_is_over(group))
             return;
-        known += group->views[rank].told != FERRY_MEMBER_ABSENT;
+        /* Who is missing, and was never seen, does not hold up others in an open group. */
+        known += group->views[rank].told != FERRY_MEMBER_ABSENT ||
+                 (group->roster->is_open && group->views[rank].id == group->roster->slots[rank].id);
     }
     if (group->state != FRY_GROUP_PLACED || known < group->view_count)
         return;
     group->state = FRY_GROUP_JOINED;
+    fry_seats_begin(group);
     group->is_joined_told = true;
     fry_timer_stop(group->reactor, &group->join_timer);
     fry_timer_stop(group->reactor, &group->look_timer);
@@ -507,6 +517,15 @@ void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start)
     view->presence->has_ended = true;
     if (view->presence->state == FRY_PRESENCE_HERE)
         fry_group_delete_presence(group, view->presence);
+    fry_group_tell_later(group);
+}
+
+void fry_group_let_go(fry_group *group, uint32_t rank)
+{
+    if (fry_group_is_over(group) || rank >= group->view_count ||
+        group->views[rank].told == FERRY_MEMBER_HERE)
+        return;
+    group->views[rank].is_held = false;
     fry_group_tell_later(group);
 }
 

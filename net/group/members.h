@@ -3,23 +3,25 @@
 #ifndef FRY_NET_GROUP_MEMBERS_H
 #define FRY_NET_GROUP_MEMBERS_H
 
-#include "net/group/group.h"
-
-typedef struct fry_presence fry_presence;
+#include "net/group/presence.h"
 
 const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t rank); /* NULL: none */
 
 /* Reports that the kernel has seen a member on this host end; the roster tells the others. */
 void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start);
 
+/*
+ * In an open group: says that the caller holds nothing more of the starts of that rank, of which it
+ * was told that the last has ended. The rank may be given away once all members have said so. No
+ * effect while that rank is HERE, as was told.
+ */
+void fry_group_let_go(fry_group *group, uint32_t rank);
+
 /* ---- for the files of a group ---- */
 
 void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
                            const fry_store_entry *entry);
-fry_presence *fry_group_presence(const fry_group *group, uint64_t id); /* NULL: not known */
 bool fry_group_is_named(const fry_group *group, uint64_t id); /* by the roster, or by a view */
-fry_presence *fry_group_presence_first(const fry_group *group);
-fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence);
 
 /* Lists the members soon, so that no member in the roster is unknown. */
 void fry_group_want_list(fry_group *group, bool now);

@@ -47,6 +47,7 @@
 #include "net/group/kernel.h"
 #include "net/group/members.h"
 #include "net/group/seal.h"
+#include "net/group/seats.h"
 #include "net/group/settle.h"
 #include "net/group/stand.h"
 #include "net/group/state.h"
@@ -114,6 +115,9 @@ static void take(fry_group *group, fry_group_roster *roster, uint64_t version)
         fry_group_note_another_store(group);
     group->is_roster_behind = false;
     if (is_of_kin && known->life > roster->life) {
+        if (roster->restores > known->restores)
+            known->restores =
+                roster->restores; /* or this store would seem to be another for ever */
         fry_free(group->memory, roster, FRY_GROUP_ROSTER_BYTES(roster->size));
         group->is_roster_behind = true;
     } else {
@@ -351,7 +355,10 @@ static bool is_own_turn(fry_group *group, uint32_t count)
     return false;
 }
 
-/* How many starts are to be marked; *known_p: how many of them ended by the kernel's word. */
+/*
+ * How many starts are to be marked; *known_p: how many of them ended by the kernel's word, or by
+ * their own: in an open group who has left is marked too.
+ */
 static uint32_t find_dead(fry_group *group, fry_group_roster *into, uint32_t *known_p)
 {
     uint32_t count = 0;
@@ -361,15 +368,18 @@ static uint32_t find_dead(fry_group *group, fry_group_roster *into, uint32_t *kn
         const fry_group_slot *slot = &group->roster->slots[rank];
         const fry_presence *presence = fry_group_presence(group, slot->id);
 
-        if (slot->is_dead || rank == (uint32_t)group->rank ||
-            (presence != NULL && presence->state == FRY_PRESENCE_LEFT))
+        const bool has_left = presence != NULL && presence->state == FRY_PRESENCE_LEFT;
+
+        if (slot->is_dead || rank == (uint32_t)group->rank || (has_left && !group->roster->is_open))
             continue;
-        const bool is_known = presence != NULL && presence->has_ended;
+        const bool is_known = presence != NULL && (presence->has_ended || has_left);
         if (!is_known && fry_group_holder_of(group, slot) != FRY_HOLDER_ENDED)
             continue;
         count++;
         *known_p += is_known;
-        if (into != NULL)
+        if (into != NULL && into->is_open)
+            fry_seat_end(into, rank, has_left);
+        else if (into != NULL)
             into->slots[rank].is_dead = true;
     }
     return count;
@@ -404,11 +414,14 @@ static void restore(fry_group *group)
     fry_group_roster *roster = fry_group_roster_copy(group);
     if (roster == NULL)
         return;
+    if (roster->is_open)
+        fry_seats_begin_anew(roster);
     if (group->roster_version == 0) {
         fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
                      "job %s: %s has lost the roster: it is written again", group->job,
                      fry_store_name(group->store));
-        roster->starts = starts_ahead(roster->starts);
+        if (!roster->is_open)
+            roster->starts = starts_ahead(roster->starts);
         roster->restores++;
     }
     fry_group_write_roster(group, roster);

@@ -28,6 +28,7 @@
 #include "net/group/meet.h"
 #include "net/group/members.h"
 #include "net/group/seal.h"
+#include "net/group/seats.h"
 #include "net/group/settle.h"
 #include "net/group/state.h"
 #include "net/group/text.h"
@@ -117,6 +118,7 @@ static void record_written(fry_group_op *op, ferry_status status, const fry_stor
         if (group->state == FRY_GROUP_OPENING)
             group->state = FRY_GROUP_WAITING;
         fry_meet_publish_all(group);
+        fry_seats_are_lost(group);
     } else if (status == FERRY_E_CHANGED && !is_own_text(group, &entries[0])) {
         set_id(group, new_id()); /* another start has this id */
         write_record(group, 0);
@@ -246,6 +248,53 @@ void fry_group_register(fry_group *group)
 {
     set_id(group, new_id());
     take_lease(group);
+}
+
+/* ---- the word, in an open group ---- */
+
+static void acknowledged(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                         size_t count, const char *why)
+{
+    fry_group *group = op->group;
+
+    (void)entries, (void)count;
+    group->clear_op = NULL;
+    fry_group_tell_later(group);
+    if (status == FERRY_OK)
+        return;
+    fry_seats_are_lost(group);
+    fry_group_refused(group, op, status, why);
+}
+
+static bool write_word(fry_group *group, char *text, bool *is_held)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    (void)snprintf(key, sizeof key, "%sclear/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
+    const fry_store_request put = {.verb = FRY_STORE_PUT,
+                                   .key = key,
+                                   .value = text,
+                                   .value_bytes = fry_seats_word(group, key, text, is_held),
+                                   .lease = &group->lease};
+    group->clear_op = fry_group_op_start(group, &put, acknowledged, NULL);
+    if (group->clear_op == NULL)
+        return false;
+    fry_seats_word_is_said(group, is_held);
+    return true;
+}
+
+void fry_group_acknowledge(fry_group *group)
+{
+    if (group->clear_op != NULL || group->is_lost || !fry_seats_have_word(group) ||
+        !fry_group_stands(group) || !fry_group_may_ask(group))
+        return;
+    const size_t text_bytes = FRY_SEATS_WORD_BYTES(group->view_count);
+    char *text = fry_alloc_raw(group->memory, text_bytes, 1);
+    bool *is_held = fry_alloc(group->memory, group->view_count, 1);
+    if (text == NULL || is_held == NULL || !write_word(group, text, is_held))
+        fry_group_lacks_memory(group);
+    fry_free(group->memory, text, text_bytes);
+    fry_free(group->memory, is_held, group->view_count);
 }
 
 /* ---- keeping the standing ---- */

@@ -14,6 +14,9 @@ bool fry_group_stands(const fry_group *group);
 /* Takes a lease and writes the record, also after they were lost. */
 void fry_group_register(fry_group *group);
 void fry_group_keep_standing(fry_group *group);
+
+/* Tells the store what this member of an open group acknowledges, if that has changed. */
+void fry_group_acknowledge(fry_group *group);
 size_t fry_group_own_text(fry_group *group, char *text);
 
 #endif

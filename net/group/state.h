@@ -6,6 +6,8 @@
  *   group/member/ID     the record of a member's start, with its own ID: in its lease while the
  *                       member lives; without a lease and "left" after it has left. A live member
  *                       whose lease expired writes it again, in a new lease (stand.c)
+ *   group/clear/ID      in an open group: which ends that member has been told of, and of which it
+ *                       still holds something; in its lease (seats.c)
  *   group/notice        a member was told to go
  *   group/round/NAME    the end of the newest round of a barrier ("b/..."), of "alive", or of the
  *                       agreement on the step to stop at ("stop"); changed by SWAP only
@@ -80,8 +82,11 @@ struct fry_presence {
     bool was_here;         /* MISSING: its key was seen to disappear */
     int64_t missing_ns;    /* MISSING: since when, as reported */
     int32_t rank;          /* that it asked for */
-    uint32_t size, size_min;
+    uint32_t size, size_min; /* size_min 0, with a size: it wants an open group */
     int64_t lease_ns;
+    uint64_t clear_seen; /* in an open group: the ends that it acknowledges, and */
+    char *clear_held;    /* those of which it holds something; NULL: of none */
+    size_t clear_held_bytes;
     uint64_t news; /* a number that grows with each new start heard of */
     fry_group_process process;
     char place[FRY_GROUP_PLACE_BYTES + 1];
@@ -98,6 +103,10 @@ typedef struct fry_group_view {
     uint64_t incarnation;
     fry_presence *presence;  /* NULL: not known */
     ferry_member_state told; /* ABSENT: nothing of this id was reported */
+    /* In an open group. */
+    bool is_held;            /* reported HERE, and the caller has yet to let go of it */
+    bool is_said_to_be_held; /* the store has that from this member */
+    bool has_joined_been_told, has_end_been_told; /* as events, or before this member joined */
 } fry_group_view;
 
 /* A request of the group itself to the store. */
@@ -229,6 +238,10 @@ struct fry_group {
     uint32_t view_count;
     fry_group_view *views;
     fry_group_op *roster_op, *list_op;
+    fry_group_op *clear_op; /* the request that writes what this member acknowledges */
+    uint64_t clear_seen;    /* the newest end that was told */
+    uint64_t clear_written; /* the one that the store has from this member */
+    bool is_clear_lost;     /* what the store has of it must be written again */
     bool is_list_wanted, has_lost_news;
     uint64_t listed_roster_version; /* the roster's version when the newest finished list began */
     fry_timer join_timer, block_timer, look_timer, retry_timer;

@@ -178,6 +178,12 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
 
 /* ---- the roster ---- */
 
+/*
+ * An open group's roster is one without a given size that no members formed (formed 0). Where a
+ * holder has ended, the number of that change and whether it has left stand in the place of its
+ * process, and it has no devices. So a ferry that knows no open groups reads it as a group that has
+ * no rank for it, and is refused.
+ */
 static const char *const slot_states[] = {"here", "dead"};
 
 size_t fry_group_roster_write(const fry_group_roster *roster, char *text)
@@ -188,18 +194,37 @@ size_t fry_group_roster_write(const fry_group_roster *roster, char *text)
         "ferry roster 2\nlineage %016" PRIx64 " life %" PRIu64 "\nstarts %" PRIu64 " %" PRIu64
         " restores %" PRIu64 "\nlease %" PRId64 "\nsize %s %" PRIu32 "\n",
         roster->lineage, roster->life, roster->starts, roster->formed, roster->restores,
-        roster->lease_ns, roster->is_open ? "open" : "fixed", roster->size);
+        roster->lease_ns, roster->is_unsized || roster->is_open ? "open" : "fixed", roster->size);
 
     for (uint32_t rank = 0; rank < roster->size; rank++) {
         const fry_group_slot *slot = &roster->slots[rank];
+        fry_group_process process = slot->process;
 
-        at += (size_t)snprintf(
-            text + at, bytes - at,
-            "%016" PRIx64 " %" PRIu64 " %s %016" PRIx64 " %" PRIu32 " " PROCESS_FORMAT "\n",
-            slot->id, slot->incarnation, slot_states[slot->is_dead], slot->place,
-            slot->device_count, slot->process.pid, slot->process.started, slot->process.kernel);
+        if (roster->is_open && slot->is_dead)
+            process = (fry_group_process){.started = slot->ended, .kernel = slot->has_left};
+
+        at += (size_t)snprintf(text + at, bytes - at,
+                               "%016" PRIx64 " %" PRIu64 " %s %016" PRIx64 " %" PRIu32
+                               " " PROCESS_FORMAT "\n",
+                               slot->id, slot->incarnation, slot_states[slot->is_dead], slot->place,
+                               slot->device_count, process.pid, process.started, process.kernel);
     }
     return at;
+}
+
+/* Of an open group's slot whose holder has ended: what stands in the place of its process. */
+static void read_end(reader *r, fry_group_slot *slot, const fry_group_roster *roster)
+{
+    const fry_group_process said = slot->process;
+    const bool was_ever = slot->id != 0;
+
+    slot->ended = said.started;
+    slot->has_left = said.kernel != 0;
+    slot->process = (fry_group_process){0};
+    if (said.pid != 0 || said.kernel > 1 || slot->device_count != 0 ||
+        slot->ended > roster->starts || (was_ever && slot->ended == 0) ||
+        was_ever != (slot->incarnation != 0) || slot->ended < slot->incarnation)
+        r->is_bad = true;
 }
 
 static void read_slots(reader *r, fry_group_roster *roster)
@@ -218,11 +243,15 @@ static void read_slots(reader *r, fry_group_roster *roster)
         slot->place = hex(r);
         expect(r, " ");
         slot->device_count = (uint32_t)number(r, FRY_GROUP_DEVICES_MAX);
-        slot->first_device = first;
+        slot->first_device = roster->is_open ? rank << FRY_GROUP_SEAT_DEVICES_BITS : first;
         first += slot->device_count;
         expect(r, " ");
         read_process(r, &slot->process);
         expect(r, "\n");
+        if (roster->is_open && slot->is_dead)
+            read_end(r, slot, roster);
+        else if (slot->id == 0)
+            r->is_bad = true;
     }
 }
 
@@ -245,8 +274,10 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
     expect(&r, "\nlease ");
     head.lease_ns = (int64_t)number(&r, FRY_GROUP_LEASE_MAX_NS);
     expect(&r, "\nsize ");
-    head.is_open = !r.is_bad && r.at < r.end && *r.at == 'o';
-    expect(&r, head.is_open ? "open " : "fixed ");
+    head.is_unsized = !r.is_bad && r.at < r.end && *r.at == 'o';
+    expect(&r, head.is_unsized ? "open " : "fixed ");
+    head.is_open = head.is_unsized && head.formed == 0;
+    head.is_unsized &= !head.is_open;
     head.size = (uint32_t)number(&r, FERRY_GROUP_SIZE_MAX);
     expect(&r, "\n");
     *is_text_bad = r.is_bad || head.size == 0;
@@ -274,23 +305,27 @@ static bool is_newer(const fry_group_slot *slot, const fry_group_slot *than)
 
 bool fry_group_roster_merge(fry_group_roster *into, const fry_group_roster *from)
 {
+    uint64_t number = into->starts > from->starts ? into->starts : from->starts;
     bool has_taken = false;
 
     for (uint32_t rank = 0; rank < into->size && rank < from->size; rank++) {
         const uint32_t first_device = into->slots[rank].first_device;
 
-        if (!is_newer(&from->slots[rank], &into->slots[rank]))
+        if (!is_newer(&from->slots[rank], &into->slots[rank]) ||
+            (into->is_open && from->slots[rank].id != into->slots[rank].id))
             continue;
         into->slots[rank] = from->slots[rank];
         into->slots[rank].first_device = first_device;
+        if (into->is_open)
+            into->slots[rank].ended = ++number;
         has_taken = true;
     }
     if (from->restores > into->restores) {
         into->restores = from->restores;
         has_taken = true;
     }
-    if (has_taken && from->starts > into->starts)
-        into->starts = from->starts;
+    if (has_taken && number > into->starts)
+        into->starts = number;
     if (has_taken && from->lease_ns > into->lease_ns)
         into->lease_ns = from->lease_ns;
     return has_taken;
@@ -433,6 +468,53 @@ bool fry_group_set_read(const char *text, size_t text_bytes, bool *is_in, uint32
             break;
     } while (!r.is_bad);
     return is_read(&r);
+}
+
+bool fry_group_set_has(const char *text, size_t text_bytes, uint32_t rank)
+{
+    reader r = reader_of(text, text_bytes);
+
+    if (text_bytes == 1 && text[0] == '-')
+        return false;
+    while (!r.is_bad && r.at < r.end) {
+        const uint64_t first = number(&r, FERRY_GROUP_SIZE_MAX - 1);
+        uint64_t last = first;
+
+        if (!r.is_bad && r.at < r.end && *r.at == '-') {
+            r.at++;
+            last = number(&r, FERRY_GROUP_SIZE_MAX - 1);
+        }
+        if (r.is_bad || (first <= rank && rank <= last))
+            return true;
+        if (r.at < r.end)
+            expect(&r, ",");
+    }
+    return r.is_bad || r.at == text;
+}
+
+/* ---- acknowledgements ---- */
+
+size_t fry_group_clear_write(const fry_group_clear *clear, char *text, size_t text_bytes)
+{
+    const int length = snprintf(text, text_bytes, "ferry clear 1\nseen %" PRIu64 "\nheld %.*s\n",
+                                clear->seen, (int)clear->held_bytes, clear->held);
+
+    return (size_t)length < text_bytes ? (size_t)length : text_bytes - 1;
+}
+
+bool fry_group_clear_read(const char *text, size_t text_bytes, fry_group_clear *clear)
+{
+    reader r = reader_of(text, text_bytes);
+
+    expect(&r, "ferry clear 1\nseen ");
+    clear->seen = number(&r, FRY_GROUP_STARTS_MAX);
+    expect(&r, "\nheld ");
+    clear->held = r.at;
+    while (!r.is_bad && r.at < r.end && *r.at != '\n')
+        r.at++;
+    clear->held_bytes = (size_t)(r.at - clear->held);
+    expect(&r, "\n");
+    return is_read(&r) && clear->held_bytes > 0;
 }
 
 /* ---- notices, and small things ---- */

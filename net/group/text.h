@@ -18,6 +18,7 @@
 #define FRY_GROUP_KEY_BYTES 128 /* of a value */
 #define FRY_GROUP_VALUE_BYTES ((size_t)64 * 1024)
 #define FRY_GROUP_DEVICES_MAX 65535
+#define FRY_GROUP_SEAT_DEVICES_BITS 16 /* of a device's id in an open group; above: the rank */
 #define FRY_GROUP_STARTS_MAX (((uint64_t)1 << 47) - 1)
 #define FRY_GROUP_MEMBER_TEXT_BYTES 2048 /* a member's record with its proof, at most */
 #define FRY_GROUP_ROSTER_TEXT_BYTES(size) (256 + (size_t)(size)*120) /* likewise */
@@ -59,9 +60,11 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
 
 /* The holder of a rank. */
 typedef struct fry_group_slot {
-    uint64_t id; /* id of the member's start */
+    uint64_t id; /* id of the member's start; 0: nobody has had the rank (open groups) */
     uint64_t incarnation;
-    bool is_dead;   /* agreed dead, for good */
+    bool is_dead;   /* agreed dead, for good; in an open group also: has left, or never was */
+    bool has_left;  /* open groups: is_dead because it has left */
+    uint64_t ended; /* open groups: the number of the change that said is_dead */
     uint64_t place; /* hash of its place; 0: none */
     uint32_t device_count, first_device;
     fry_group_process process;
@@ -73,12 +76,13 @@ typedef struct fry_group_roster {
     uint64_t
         lineage;   /* common to all lives that know of one another; chosen at random by the first */
     uint64_t life; /* grows each time a group is formed anew */
-    uint64_t starts;   /* the newest incarnation */
-    uint64_t formed;   /* the incarnation of the members that formed this life */
+    uint64_t starts;   /* the newest incarnation; of an open group: of an end, too (seats.c) */
+    uint64_t formed;   /* the incarnation of the members that formed this life; 0: is_open */
     uint64_t restores; /* how often it was restored after the store had lost it */
     int64_t lease_ns;  /* the longest lease of any holder */
     uint32_t size;
-    bool is_open; /* formed of all that had come, without a given size */
+    bool is_unsized; /* formed of all that had come, without a given size */
+    bool is_open;    /* members come and go; the size is the greatest number of them */
     fry_group_slot slots[];
 } fry_group_roster;
 
@@ -98,7 +102,8 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
 /*
  * Knowledge of a rank only grows: incarnations, and that one is dead. So of two rosters of one
  * lineage the later life counts, and within one life the newer knowledge of each rank. `into`,
- * which has the same lineage, life and size, takes that from `from`. True: it took something.
+ * which has the same lineage, life and size, takes that from `from`. True: it took something. Of an
+ * open group only ends are taken: whom `into` does not name has lost its place (seats.c).
  */
 bool fry_group_roster_merge(fry_group_roster *into, const fry_group_roster *from);
 
@@ -142,6 +147,24 @@ bool fry_group_set_write(const bool *is_in, uint32_t size, char *text, size_t te
  * ranks not below size.
  */
 bool fry_group_set_read(const char *text, size_t text_bytes, bool *is_in, uint32_t size);
+
+/* Whether a set as written has the rank; true if the text is invalid. */
+bool fry_group_set_has(const char *text, size_t text_bytes, uint32_t rank);
+
+/*
+ * What a member of an open group acknowledges: it has been told of all ends up to number `seen`,
+ * and of those that ended by then it still holds something of the ranks in `held`.
+ */
+typedef struct fry_group_clear {
+    uint64_t seen;
+    const char *held; /* a set, borrowed; "-": none */
+    size_t held_bytes;
+} fry_group_clear;
+
+#define FRY_GROUP_CLEAR_TEXT_BYTES(size) (128 + FRY_GROUP_SET_TEXT_BYTES(size))
+
+size_t fry_group_clear_write(const fry_group_clear *clear, char *text, size_t text_bytes);
+bool fry_group_clear_read(const char *text, size_t text_bytes, fry_group_clear *clear);
 
 /* Writes a notice that life `life` must end. */
 size_t fry_group_notice_write(uint64_t life, uint32_t rank, char *text, size_t text_bytes);

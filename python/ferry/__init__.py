@@ -14,9 +14,10 @@ b'forty-two'
 
 from ._core import Buffer, Future, Promise, Span
 from ._engine import Engine, _close_all, _wait
-from ._group import Group, Member, MemberState, Value
+from ._group import Group, Member, MemberState, Notice, Value
 from ._scope import Scope
 from ._stats import Stats
+from ._window import Window, WindowInfo, WindowState
 from .errors import (
     AgainError,
     BrokenPromiseError,
@@ -79,6 +80,7 @@ __all__ = [
     "NoMemoryError",
     "NotFoundError",
     "NotIssuedError",
+    "Notice",
     "PeerError",
     "PendingError",
     "Promise",
@@ -90,6 +92,9 @@ __all__ = [
     "SystemFailedError",
     "UnsupportedError",
     "Value",
+    "Window",
+    "WindowInfo",
+    "WindowState",
 ]
 
 _core._setup(make_error, _wait)

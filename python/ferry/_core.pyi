@@ -41,6 +41,7 @@ class Future(Generic[T]):
     def issued(self) -> Future[None]: ...
     def stream_wait(self, device: str, stream: int = 0, /) -> None: ...
     def _value(self) -> Tuple[bytes, int]: ...
+    def _message(self) -> Tuple[int, int, int]: ...
     def __await__(self) -> Generator[Any, None, T]: ...
 
 class Promise:
@@ -274,6 +275,26 @@ class Group:
         scope: Optional[Scope] = None,
         untracked: bool = False,
     ) -> Future[None]: ...
+    def send_notice(
+        self,
+        peer: int,
+        data: Memory,
+        /,
+        *,
+        after: After = (),
+        reads: Spans = (),
+        writes: Spans = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def _next_notice(
+        self, timeout: Optional[float], convert: Callable[[Future[T]], T], /
+    ) -> Future[T]: ...
     def give_notice(self) -> Future[None]: ...
     def _leave(self) -> Future[None]: ...
     def _close(self) -> None: ...
@@ -297,3 +318,85 @@ class Group:
     def _nccl_pause(self, timeout: Optional[float], /) -> Future[None]: ...
     def _nccl_resume(self) -> Future[None]: ...
     def _member(self, rank: int, /) -> Tuple[Any, ...]: ...
+
+class Window:
+    @classmethod
+    def _open(cls, group: Group, span: Memory, name: str, rights: str, /) -> Any: ...
+    @classmethod
+    def _find(
+        cls, group: Group, owner: int, name: str, timeout: Optional[float], /
+    ) -> Any: ...
+    @property
+    def ready(self) -> Future[None]: ...
+    @property
+    def engine(self) -> _Engine: ...
+    def get(
+        self,
+        offset: int,
+        span: Memory,
+        /,
+        *,
+        after: After = (),
+        reads: Spans = (),
+        writes: Spans = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def put(
+        self,
+        offset: int,
+        span: Memory,
+        /,
+        *,
+        after: After = (),
+        reads: Spans = (),
+        writes: Spans = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def get_blocks(
+        self,
+        window_offsets: Offsets,
+        span: Memory,
+        span_offsets: Offsets,
+        sizes: Offsets,
+        /,
+        *,
+        after: After = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def put_blocks(
+        self,
+        window_offsets: Offsets,
+        span: Memory,
+        span_offsets: Offsets,
+        sizes: Offsets,
+        /,
+        *,
+        after: After = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def close(self) -> Future[None]: ...
+    def _describe(self) -> Tuple[Any, ...]: ...

@@ -21,7 +21,8 @@ from typing import (
 
 from . import _core
 from ._core import Future
-from ._types import After, Memory, Spans
+from ._types import After, Memory, Rights, Spans
+from ._window import Window
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -62,6 +63,13 @@ class Member(NamedTuple):
     nccl_groups: int
 
 
+class Notice(NamedTuple):
+    """A notice of a member."""
+
+    rank: int
+    data: bytes
+
+
 def _as_value(future: "Future[Value]") -> Value:
     return Value(*future._value())
 
@@ -71,6 +79,10 @@ def _as_ranks(future: "Future[List[int]]") -> List[int]:
     return [
         int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)
     ]
+
+
+def _as_notice(future: "Future[Notice]") -> Notice:
+    return Notice(future._message()[0], future._value()[0])
 
 
 class Group:
@@ -96,7 +108,9 @@ class Group:
     def __init__(self, group: _core.Group) -> None:
         self._group = group
         # The methods of the part in C as they are: a call less for each message.
-        self.__dict__.update(send=group.send, recv=group.recv)
+        self.__dict__.update(
+            send=group.send, recv=group.recv, send_notice=group.send_notice
+        )
 
     if TYPE_CHECKING:
 
@@ -140,6 +154,28 @@ class Group:
         ) -> "Future[None]":
             """Receives a message into a span of its size. Readers of the span wait for it."""
 
+        def send_notice(
+            self,
+            peer: int,
+            data: Memory,
+            /,
+            *,
+            after: After = (),
+            reads: Spans = (),
+            writes: Spans = (),
+            timeout: Optional[float] = None,
+            deadline_ns: int = 0,
+            label: Optional[str] = None,
+            priority: int = 0,
+            user_data: int = 0,
+            scope: Optional[_core.Scope] = None,
+            untracked: bool = False,
+        ) -> "Future[None]":
+            """Sends up to 4096 bytes, which are copied in the call, and need no receive.
+
+            The future resolves when the other program has taken the notice.
+            """
+
     @property
     def rank(self) -> int:
         """This member's rank."""
@@ -159,6 +195,28 @@ class Group:
         """What this member knows of a member; asks nobody."""
         state, *rest = self._group._member(rank)
         return Member(MemberState(state), *rest)
+
+    def open_window(self, span: Memory, name: str, *, rights: Rights = "get") -> Window:
+        """Opens a Window over memory of this member's, which the others find by its name.
+
+        `rights` says what they may do: "get", "put" or "both". The memory is held until the window
+        is closed. `window = await group.open_window(...)`, or `async with`, which closes it.
+        """
+        window: Window = Window._open(self._group, span, name, rights)
+        return window
+
+    def find_window(self, owner: int, name: str, *, timeout: Optional[float] = None) -> Window:
+        """Finds a Window of another member's, once it is open: await it, or use `async with`."""
+        window: Window = Window._find(self._group, owner, name, timeout)
+        return window
+
+    def next_notice(self, *, timeout: Optional[float] = None) -> "Future[Notice]":
+        """Takes the next Notice of any member.
+
+        A task that is cancelled while it awaits this may drop a notice that has just come. Keep
+        the future where that matters: its result says, if it is not cancelled.
+        """
+        return self._group._next_notice(timeout, _as_notice)
 
     def barrier(
         self,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of arguments."""
 
-from typing import Any, Iterable, Sequence, Union
+from typing import Any, Iterable, Literal, Sequence, Union
 
 from ._core import Buffer, Future, Span
 
@@ -12,3 +12,5 @@ Spans = Union[Buffer, Span, Iterable[Union[Buffer, Span]]]
 #: One number for all, a sequence of numbers, or an array of integers of 32 or 64 bits.
 Offsets = Union[int, Sequence[int], Any]
 After = Union["Future[Any]", Iterable["Future[Any]"]]
+#: What the other members may do with a window.
+Rights = Literal["get", "put", "both"]

@@ -212,6 +212,17 @@ static PyObject *future_value(future_object *self, PyObject *ignored)
                          (unsigned long long)value.version);
 }
 
+static PyObject *future_message(future_object *self, PyObject *ignored)
+{
+    (void)ignored;
+    ferry_message_info info = FERRY_MESSAGE_INFO_INIT;
+    ferry_status status = ferry_message_describe(self->future, &info);
+    if (status != FERRY_OK)
+        return raise_status(status, "the future has no message");
+    return Py_BuildValue("IKn", info.rank, (unsigned long long)info.tag,
+                         (Py_ssize_t)info.size_bytes);
+}
+
 static PyObject *future_get_status(future_object *self, void *ignored)
 {
     (void)ignored;
@@ -270,6 +281,7 @@ static PyMethodDef future_methods[] = {
     METHOD("stream_wait", future_stream_wait, METH_VARARGS,
            "Makes a stream of a GPU wait for the operation, on the GPU."),
     METHOD("_value", future_value, METH_NOARGS, "The value's bytes and version."),
+    METHOD("_message", future_message, METH_NOARGS, "The message's rank, tag and size."),
     METHOD("__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Future[T], for types."),
     {NULL, NULL, 0, NULL},
 };

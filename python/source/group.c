@@ -3,16 +3,11 @@
 #include "group.h"
 #include "error.h"
 #include "future.h"
+#include "notice.h"
 #include "numbers.h"
 #include "options.h"
 #include "span.h"
 #include "type.h"
-
-typedef struct group_object {
-    PyObject base;
-    ferry_group *group;
-    engine_object *engine;
-} group_object;
 
 PyTypeObject *group_type;
 
@@ -135,7 +130,7 @@ static void group_dealloc(group_object *self)
     Py_DECREF(type);
 }
 
-static bool is_open(group_object *self)
+bool group_is_open(const group_object *self)
 {
     if (!self->group)
         PyErr_SetString(PyExc_ValueError, "the group was closed");
@@ -155,18 +150,15 @@ static PyObject *message(group_object *self, PyObject *const *arguments, Py_ssiz
     ferry_rank peer;
     uint64_t tag = 0;
     ferry_span span;
-    if (!is_open(self) || !options_read(&made, is_send ? "send" : "recv", self->engine, arguments,
-                                        count, 2, names, own))
+    if (!group_is_open(self) || !options_read(&made, is_send ? "send" : "recv", self->engine,
+                                              arguments, count, 2, names, own))
         return NULL;
     PyObject *result = NULL, *object = NULL;
     if (!number_u32(arguments[0], "peer", &peer) ||
         (own[0].value && !number_u64(own[0].value, "tag", &tag)))
         goto out;
-    if (Py_TYPE(arguments[1]) == buffer_type || Py_TYPE(arguments[1]) == span_type)
-        object = new_reference(arguments[1]);
-    else
-        object = buffer_wrap(self->engine, arguments[1], is_send ? Py_True : Py_False, NULL);
-    if (object && span_read(object, &span) && is_open(self))
+    object = span_or_wrap(self->engine, arguments[1], is_send ? Py_True : Py_False);
+    if (object && span_read(object, &span) && group_is_open(self))
         result =
             operation_wrap(self->engine, fn(self->group, peer, tag, span, &made.options), NULL);
 out:
@@ -190,7 +182,8 @@ static PyObject *group_recv(group_object *self, PyObject *const *arguments, Py_s
 static PyObject *group_leave(group_object *self, PyObject *ignored)
 {
     (void)ignored;
-    return is_open(self) ? future_wrap(self->engine, ferry_group_leave(self->group), NULL) : NULL;
+    return group_is_open(self) ? future_wrap(self->engine, ferry_group_leave(self->group), NULL)
+                               : NULL;
 }
 
 static PyObject *group_barrier(group_object *self, PyObject *arguments)
@@ -215,7 +208,7 @@ static PyObject *group_barrier(group_object *self, PyObject *arguments)
         options.members = ranks;
         options.member_count = (uint32_t)count;
     }
-    if (!is_open(self))
+    if (!group_is_open(self))
         return NULL;
     return future_wrap(self->engine, ferry_barrier(self->group, name, &options), NULL);
 }
@@ -227,7 +220,7 @@ static PyObject *group_set(group_object *self, PyObject *arguments)
     PyObject *timeout;
     int64_t deadline_ns;
     if (!PyArg_ParseTuple(arguments, "sy#O:_set", &key, &data, &size_bytes, &timeout) ||
-        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     ferry_future *future = ferry_group_set(self->group, key, data, (size_t)size_bytes, deadline_ns);
     return future_wrap(self->engine, future, NULL);
@@ -241,7 +234,7 @@ static PyObject *get_by(group_object *self, PyObject *arguments, get_fn fn)
     PyObject *timeout, *convert;
     int64_t deadline_ns;
     if (!PyArg_ParseTuple(arguments, "sOO:_get", &key, &timeout, &convert) ||
-        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     return future_wrap(self->engine, fn(self->group, key, deadline_ns), convert);
 }
@@ -263,7 +256,7 @@ static PyObject *group_watch(group_object *self, PyObject *arguments)
     PyObject *timeout, *convert;
     int64_t deadline_ns;
     if (!PyArg_ParseTuple(arguments, "sKOO:_watch", &key, &seen, &timeout, &convert) ||
-        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     return future_wrap(self->engine, ferry_group_watch(self->group, key, seen, deadline_ns),
                        convert);
@@ -274,7 +267,7 @@ static PyObject *group_alive(group_object *self, PyObject *arguments)
     PyObject *timeout, *convert;
     int64_t deadline_ns;
     if (!PyArg_ParseTuple(arguments, "OO:_alive", &timeout, &convert) ||
-        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     return future_wrap(self->engine, ferry_group_alive(self->group, deadline_ns), convert);
 }
@@ -282,8 +275,9 @@ static PyObject *group_alive(group_object *self, PyObject *arguments)
 static PyObject *group_give_notice(group_object *self, PyObject *ignored)
 {
     (void)ignored;
-    return is_open(self) ? future_wrap(self->engine, ferry_group_give_notice(self->group), NULL)
-                         : NULL;
+    return group_is_open(self)
+               ? future_wrap(self->engine, ferry_group_give_notice(self->group), NULL)
+               : NULL;
 }
 
 static PyObject *group_step(group_object *self, PyObject *arguments)
@@ -292,7 +286,7 @@ static PyObject *group_step(group_object *self, PyObject *arguments)
     PyObject *timeout;
     int64_t deadline_ns;
     if (!PyArg_ParseTuple(arguments, "KO:_step", &step, &timeout) ||
-        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     return future_wrap(self->engine, ferry_group_step(self->group, step, deadline_ns), NULL);
 }
@@ -300,7 +294,7 @@ static PyObject *group_step(group_object *self, PyObject *arguments)
 static PyObject *group_nccl_pause(group_object *self, PyObject *timeout)
 {
     int64_t deadline_ns;
-    if (!number_deadline_ns(self->engine, timeout, &deadline_ns) || !is_open(self))
+    if (!number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
         return NULL;
     return future_wrap(self->engine, ferry_group_nccl_pause(self->group, deadline_ns), NULL);
 }
@@ -308,15 +302,16 @@ static PyObject *group_nccl_pause(group_object *self, PyObject *timeout)
 static PyObject *group_nccl_resume(group_object *self, PyObject *ignored)
 {
     (void)ignored;
-    return is_open(self) ? future_wrap(self->engine, ferry_group_nccl_resume(self->group), NULL)
-                         : NULL;
+    return group_is_open(self)
+               ? future_wrap(self->engine, ferry_group_nccl_resume(self->group), NULL)
+               : NULL;
 }
 
 static PyObject *group_look(group_object *self, PyObject *rank_object)
 {
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
     ferry_rank rank;
-    if (!number_u32(rank_object, "rank", &rank) || !is_open(self))
+    if (!number_u32(rank_object, "rank", &rank) || !group_is_open(self))
         return NULL;
     ferry_status status = ferry_group_member(self->group, rank, &info);
     if (status != FERRY_OK)
@@ -331,19 +326,19 @@ static PyObject *group_look(group_object *self, PyObject *rank_object)
 static PyObject *group_get_rank(group_object *self, void *ignored)
 {
     (void)ignored;
-    return is_open(self) ? PyLong_FromUnsignedLong(ferry_group_rank(self->group)) : NULL;
+    return group_is_open(self) ? PyLong_FromUnsignedLong(ferry_group_rank(self->group)) : NULL;
 }
 
 static PyObject *group_get_size(group_object *self, void *ignored)
 {
     (void)ignored;
-    return is_open(self) ? PyLong_FromUnsignedLong(ferry_group_size(self->group)) : NULL;
+    return group_is_open(self) ? PyLong_FromUnsignedLong(ferry_group_size(self->group)) : NULL;
 }
 
 static PyObject *group_get_stop_step(group_object *self, void *ignored)
 {
     (void)ignored;
-    if (!is_open(self))
+    if (!group_is_open(self))
         return NULL;
     uint64_t step = ferry_group_stop_step(self->group);
     return step == UINT64_MAX ? new_reference(Py_None) : PyLong_FromUnsignedLongLong(step);
@@ -367,6 +362,9 @@ static PyMethodDef group_methods[] = {
            "send(peer, span, /, *, tag=0, **options): sends a span to a member."),
     METHOD("recv", group_recv, METH_FASTCALL | METH_KEYWORDS,
            "recv(peer, span, /, *, tag=0, **options): receives a message of the span's size."),
+    METHOD("send_notice", group_send_notice, METH_FASTCALL | METH_KEYWORDS,
+           "send_notice(peer, data, /, **options): sends bytes that need no receive."),
+    METHOD("_next_notice", group_next_notice, METH_VARARGS, "_next_notice(timeout, convert)"),
     METHOD("_leave", group_leave, METH_NOARGS, "Leaves the group."),
     METHOD("_close", group_close, METH_NOARGS, "Releases the group's handle."),
     METHOD("_barrier", group_barrier, METH_VARARGS, "_barrier(name, members, timeout)"),

@@ -8,6 +8,7 @@
 #include "promise.h"
 #include "scope.h"
 #include "span.h"
+#include "window.h"
 
 static PyObject *core_setup(PyObject *module, PyObject *arguments)
 {
@@ -77,8 +78,8 @@ static int core_exec(PyObject *module)
     }
     if (engine_add_type(module) || future_add_type(module) || promise_add_type(module) ||
         buffer_add_type(module) || span_add_type(module) || completions_add_type(module) ||
-        group_add_type(module) || scope_add_type(module) || add_statuses(module) ||
-        PyModule_AddStringConstant(module, "VERSION", ferry_version()))
+        group_add_type(module) || window_add_type(module) || scope_add_type(module) ||
+        add_statuses(module) || PyModule_AddStringConstant(module, "VERSION", ferry_version()))
         return -1;
     is_made = true;
     return 0;

@@ -72,6 +72,18 @@ bool span_read(PyObject *object, ferry_span *span_p)
     return true;
 }
 
+buffer_object *span_buffer(PyObject *object)
+{
+    return Py_TYPE(object) == span_type ? ((span_object *)object)->buffer : (buffer_object *)object;
+}
+
+PyObject *span_or_wrap(engine_object *engine, PyObject *object, PyObject *readonly)
+{
+    if (Py_TYPE(object) == buffer_type || Py_TYPE(object) == span_type)
+        return new_reference(object);
+    return buffer_wrap(engine, object, readonly, NULL);
+}
+
 static Py_ssize_t span_length(span_object *self)
 {
     return (Py_ssize_t)self->size_bytes;

@@ -335,6 +335,11 @@ static void do_notice(stage *s)
     s->futures[1] = ferry_group_step(s->group, 1, 0);
 }
 
+static void do_happening(stage *s)
+{
+    s->futures[0] = ferry_group_event_next(s->group, 1);
+}
+
 static void do_pause(stage *s)
 {
     s->futures[0] = ferry_group_nccl_pause(s->group, 0);
@@ -448,6 +453,7 @@ static const first_call all_calls[] = {
     {"group_watch", do_watch, GROUP},
     {"barrier", do_barrier, GROUP},
     {"group_give_notice, _step", do_notice, GROUP},
+    {"group_event_next", do_happening, GROUP},
     {"group_nccl_pause, _resume", do_pause, GROUP},
     {"group_leave", do_leave, GROUP},
     {"send, recv", do_messages, WRITES | GROUP},

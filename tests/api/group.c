@@ -296,7 +296,7 @@ Test(group, who_comes_late_is_told)
     }
     ASSERT_STATUS(ferry_future_wait(joins[0], -1), FERRY_OK);
     assert_fails(joins[2], FERRY_E_FENCED,
-                 "this member came late: the group of job kv was formed with 2 members before");
+                 "this member came late: the group of job kv is closed, formed with 2 members");
     ferry_future_release(joins[0]);
     ferry_future_release(joins[1]);
 }

@@ -104,6 +104,7 @@ static bool use(scenario *s)
     ferry_group_options options = test_group_options(1, 0);
     options.deadline_ns = test_in_ns(s->patience_ns);
     options.any_source_max = s->is_open ? 4 : 0;
+    options.kind = s->is_open ? FERRY_GROUP_OPEN : FERRY_GROUP_CLOSED;
     keep(s, ferry_group_join(s->member.te.engine, &options, &s->member.group));
     ferry_status status = ferry_future_wait(s->futures[0], 0);
     while (status == FERRY_PENDING) {
@@ -123,6 +124,11 @@ static bool use(scenario *s)
         keep(s, ferry_group_alive(s->member.group, end_ns));
         ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
         barrier.deadline_ns = end_ns;
+        const ferry_rank own = 0;
+        barrier.members = &own;
+        barrier.member_count = 1;
+        keep(s, ferry_group_event_next(s->member.group, options.deadline_ns));
+        (void)ferry_future_cancel(s->futures[s->count - 1]);
         keep(s, ferry_barrier(s->member.group, "b", &barrier));
         keep_all_waiting(s);
         keep(s, ferry_group_leave(s->member.group));

@@ -437,6 +437,44 @@ Test(windows, are_closed_by_their_release)
     close_window(opened(0, ferry_buffer_span(memory), "w", FERRY_WINDOW_GET));
 }
 
+/* The loop may hear of the handle's end before the operation that was submitted ahead of it. */
+Test(windows, end_their_operations_when_they_are_released)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *memory = buffer_of(0, 0, 64, 7);
+    for (int i = 0; i < 200; i++) {
+        ferry_window *theirs, *window;
+        ferry_future *find = ferry_window_find(members[1].group, 0, "none", 0, &window);
+        ferry_window_release(window);
+        ferry_future *open = ferry_window_open(members[0].group, ferry_buffer_span(memory), "w",
+                                               FERRY_WINDOW_GET, &theirs);
+        ferry_window_release(theirs);
+        AWAIT(find, E_NOT_FOUND);
+        AWAIT(open, OK);
+    }
+}
+
+/* The same, and something else fails the operation before the loop has begun it. */
+Test(windows, are_not_begun_by_operations_that_have_failed_after_their_release)
+{
+    begin_members(2, FERRY_LOOP_THREAD);
+    ferry_buffer *memory = buffer_of(0, 0, 64, 7);
+    for (int i = 0; i < 2000; i++) {
+        ferry_window *theirs, *window;
+        ferry_future *find = ferry_window_find(members[1].group, 0, "none", 0, &window);
+        ferry_window_release(window);
+        ferry_future_cancel(find);
+        ferry_future *open = ferry_window_open(members[0].group, ferry_buffer_span(memory), "w",
+                                               FERRY_WINDOW_GET, &theirs);
+        ferry_window_release(theirs);
+        ferry_future_cancel(open);
+        (void)ferry_future_wait(find, -1);
+        (void)ferry_future_wait(open, -1);
+        ferry_future_release(find);
+        ferry_future_release(open);
+    }
+}
+
 Test(windows, are_lost_with_their_owner)
 {
     begin_members(2, FERRY_LOOP_THREAD);

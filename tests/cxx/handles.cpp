@@ -3,55 +3,16 @@
  * <ferry/ferry.hpp>: handles, failures, functions, queues, spans and coroutines; as C++17 without
  * the last two. All memory is counted by the engine's allocator. Exit 0: everything held.
  */
+#include "support.hpp"
+
 #include <ferry/ferry.hpp>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)std::fprintf(stderr, "handles.cpp:%d: not so: %s\n", __LINE__, #condition);      \
-            std::exit(1);                                                                          \
-        }                                                                                          \
-    } while (0)
-
-static std::atomic<long> live_bytes{0};
-
-static void *allocate(void *, std::size_t size_bytes, std::size_t align_bytes)
-{
-    live_bytes += static_cast<long>(size_bytes);
-    void *memory = nullptr;
-    std::size_t least = align_bytes < sizeof(void *) ? sizeof(void *) : align_bytes;
-    return posix_memalign(&memory, least, size_bytes) == 0 ? memory : nullptr;
-}
-
-static void release(void *, void *memory, std::size_t size_bytes)
-{
-    live_bytes -= static_cast<long>(size_bytes);
-    std::free(memory);
-}
-
-static void no_log(void *, ferry_log_level, const char *)
-{
-}
-
-static ferry::engine make_engine(ferry_loop_mode loop)
-{
-    static ferry_allocator memory = {allocate, release, nullptr};
-    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
-    options.loop = loop;
-    options.host_workers = 1;
-    options.allocator = &memory;
-    options.log = no_log;
-    return ferry::engine(options);
-}
 
 /* ---- failures ---- */
 
@@ -319,30 +280,6 @@ static void check_group()
 /* ---- coroutines ---- */
 
 #if defined(FERRY_CPP_COROUTINES)
-
-struct detached {
-    struct promise_type {
-        detached get_return_object()
-        {
-            return {};
-        }
-        std::suspend_never initial_suspend() noexcept
-        {
-            return {};
-        }
-        std::suspend_never final_suspend() noexcept
-        {
-            return {};
-        }
-        void return_void()
-        {
-        }
-        void unhandled_exception()
-        {
-            std::abort();
-        }
-    };
-};
 
 static detached copy_twice(ferry::engine &engine, ferry::buffer from, ferry::buffer to, int &steps)
 {

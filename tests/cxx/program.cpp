@@ -35,6 +35,8 @@ CHECK_ENUM(ferry_access_mode);
 CHECK_ENUM(ferry_dump_format);
 CHECK_ENUM(ferry_capability);
 CHECK_ENUM(ferry_member_state);
+CHECK_ENUM(ferry_window_rights);
+CHECK_ENUM(ferry_window_state);
 
 /* What C makes of an initialiser C++ makes too, byte by byte; so both are static, where also the
  * bytes between fields are zero. */
@@ -55,6 +57,8 @@ static void check_inits()
     static ferry_device_info device_info = FERRY_DEVICE_INFO_INIT;
     static ferry_member_info member_info = FERRY_MEMBER_INFO_INIT;
     static ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
+    static ferry_message_info message_info = FERRY_MESSAGE_INFO_INIT;
+    static ferry_window_info window_info = FERRY_WINDOW_INFO_INIT;
     static ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
     check_init(engine_options, c_engine_options);
     check_init(op, c_op_options);
@@ -62,6 +66,8 @@ static void check_inits()
     check_init(device_info, c_device_info);
     check_init(member_info, c_member_info);
     check_init(barrier, c_barrier_options);
+    check_init(message_info, c_message_info);
+    check_init(window_info, c_window_info);
     check_init(group, c_group_options);
 }
 

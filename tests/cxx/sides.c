@@ -18,6 +18,8 @@ FILL_(c_device_options, ferry_device_options, FERRY_DEVICE_OPTIONS_INIT)
 FILL_(c_device_info, ferry_device_info, FERRY_DEVICE_INFO_INIT)
 FILL_(c_member_info, ferry_member_info, FERRY_MEMBER_INFO_INIT)
 FILL_(c_barrier_options, ferry_barrier_options, FERRY_BARRIER_OPTIONS_INIT)
+FILL_(c_message_info, ferry_message_info, FERRY_MESSAGE_INFO_INIT)
+FILL_(c_window_info, ferry_window_info, FERRY_WINDOW_INFO_INIT)
 FILL_(c_group_options, ferry_group_options, FERRY_GROUP_OPTIONS_INIT)
 
 #define IS_INT_(name_) _Static_assert(sizeof(name_) == sizeof(int), #name_)
@@ -33,3 +35,5 @@ IS_INT_(ferry_access_mode);
 IS_INT_(ferry_dump_format);
 IS_INT_(ferry_capability);
 IS_INT_(ferry_member_state);
+IS_INT_(ferry_window_rights);
+IS_INT_(ferry_window_state);

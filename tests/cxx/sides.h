@@ -14,6 +14,8 @@ void c_device_options(void *there);
 void c_device_info(void *there);
 void c_member_info(void *there);
 void c_barrier_options(void *there);
+void c_message_info(void *there);
+void c_window_info(void *there);
 void c_group_options(void *there);
 
 #ifdef __cplusplus

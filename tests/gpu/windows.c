@@ -7,6 +7,7 @@
  *   is read where it is (CUDA IPC).
  * - staged: the same where one of the two allows host memory alone.
  * - behind: copies and the program's streams are queued behind a get into a GPU.
+ * - told: a notice comes when the put that it names is in a GPU; also one of a plan.
  * - closed: while the other gets and puts, and the memory is written at once.
  * - killed: the owner is, while it is read.
  */
@@ -227,6 +228,49 @@ static void test_closed(scene *self)
     }
 }
 
+/* ---- told ---- */
+
+static void put_and_tell(scene *self, ferry_window *window, ferry_buffer *from, bool by_plan)
+{
+    ferry_op ops[] = {{.kind = FERRY_OP_PUT, .window = window, .src = ferry_buffer_span(from)},
+                      {.kind = FERRY_OP_NOTICE, .group = self->own.group, .peer = 0}};
+    if (by_plan) {
+        ferry_plan *plan = NULL;
+        CHECK_STATUS(ferry_plan_create(engine_of(&self->own), ops, sizeof ops[0], 2, &plan, NULL),
+                     FERRY_OK);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        ferry_plan_release(plan);
+        return;
+    }
+    ferry_future *put = ferry_put(window, 0, ferry_buffer_span(from), NULL);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &put;
+    options.after_count = 1;
+    CHECK_STATUS(gpu_end(ferry_notice_send(self->own.group, 0, NULL, 0, &options)), FERRY_OK);
+    CHECK_STATUS(gpu_end(put), FERRY_OK);
+}
+
+static void test_told(scene *self)
+{
+    enum { TOLD = 8 };
+    OWN_BUFFER *buffer = gpu_buffer(self->own.at.gpus[self->rank], MIB, FERRY_MEMORY_PLAIN);
+    ferry_window *window = self->rank == 0 ? opened(self, buffer) : found(self, 0);
+    for (uint64_t round = 0; round < TOLD; round++) {
+        if (self->rank == 1) {
+            write_to(&self->own, ferry_buffer_span(buffer), round);
+            put_and_tell(self, window, buffer, round % 2 != 0);
+        } else {
+            bool is_right = false;
+            CHECK_STATUS(gpu_end(ferry_notice_next(self->own.group, 0)), FERRY_OK);
+            CHECK_STATUS(read_from(&self->own, ferry_buffer_span(buffer), round, &is_right),
+                         FERRY_OK);
+            CHECK(is_right);
+        }
+        meet(self);
+    }
+    ferry_window_release(window);
+}
+
 /* ---- killed ---- */
 
 static void test_killed(scene *self)
@@ -254,11 +298,9 @@ static void test_killed(scene *self)
 
 /* ---- main ---- */
 
-static const two_test tests[] = {{"sizes", test_sizes, false},
-                                 {"staged", test_staged, false},
-                                 {"behind", test_behind, false},
-                                 {"closed", test_closed, false},
-                                 {"killed", test_killed, true}};
+static const two_test tests[] = {{"sizes", test_sizes, false},   {"staged", test_staged, false},
+                                 {"behind", test_behind, false}, {"told", test_told, false},
+                                 {"closed", test_closed, false}, {"killed", test_killed, true}};
 
 static void run(const two_test *test, bool is_other)
 {

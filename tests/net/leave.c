@@ -128,6 +128,8 @@ static void obey(player *player, char *order)
         (void)ferry_engine_shutdown(player->self.engine, 20 * SECOND_NS);
     } else if (strcmp(word, "left") == 0) {
         await_leaving(player);
+    } else if (strcmp(word, "miss") == 0) { /* the other: nothing that it sent is taken any more */
+        (void)net_self_await_member(&player->self, 1 - player->self.rank, FERRY_MEMBER_LEFT, 0);
     } else if (strcmp(word, "sent") == 0 || strcmp(word, "received") == 0) {
         tally(player, word[0] == 's');
     } else if (strcmp(word, "say") == 0) {
@@ -405,7 +407,7 @@ static void nobody_receives(void)
     begin();
     go_on("now|0 do send 5 8;send 1 70000;leave|0 left-within 2000", NULL);
     NET_CHECK(net_now_ns() - watch.begin_ns >= 7 * SECOND_NS / 10, "it did not linger");
-    go_on("0 sent 0 6 -32|1 do receive 6 8|1 received 0 6 -65", NULL);
+    go_on("0 sent 0 6 -32|1 do miss;receive 6 8|1 received 0 6 -65", NULL);
     finish();
     now = before;
 }

@@ -52,3 +52,22 @@ class EngineCase(unittest.IsolatedAsyncioTestCase):
             gc.collect()
             self.engine.nop()  # a call of ferry lets go what is quiet
             await asyncio.sleep(0)
+
+
+class PairCase(EngineCase):
+    """A test with two members in this process; `other` has an engine of its own."""
+
+    async def asyncSetUp(self):
+        await super().asyncSetUp()
+        self.other_engine = ferry.Engine(host_devices=1)
+
+        def join(engine, rank):
+            return engine.join(store=f"mem:{self.id()}", job="pair", size=2, rank=rank, timeout=60)
+
+        self.owner, self.other = await asyncio.gather(
+            join(self.engine, 0), join(self.other_engine, 1)
+        )
+
+    async def asyncTearDown(self):
+        await self.other_engine.close()
+        await super().asyncTearDown()

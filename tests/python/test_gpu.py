@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of GPUs: on the emulated CUDA where the build has it, or on a GPU."""
 
+import asyncio
 import os
 
 import ferry
@@ -69,3 +70,26 @@ class OnGpus(EngineCase):
         copied.stream_wait("cuda:0")
         await copied
         self.assertRaises(ferry.NotFoundError, copied.stream_wait, "cuda:77")
+
+    async def test_windows(self):
+        other_engine = ferry.Engine(host_devices=1)
+        other_engine.open_device("cuda:0")
+
+        def join(engine, rank):
+            return engine.join(store="mem:gpu", job="windows", size=2, rank=rank)
+
+        owner, other = await asyncio.gather(join(self.engine, 0), join(other_engine, 1))
+        there = self.engine.allocate(MEBIBYTE, device="cuda:0")
+        local = other_engine.allocate(MEBIBYTE, device="cuda:0")
+        data, back = os.urandom(MEBIBYTE), bytearray(MEBIBYTE)
+        async with owner.open_window(there, "w", rights="both") as own:
+            window = await other.find_window(0, "w")
+            await window.put(0, data)  # host to GPU
+            await window.get(0, local)  # GPU to GPU
+            await window.get_blocks([0, MEBIBYTE // 2], back, [0, MEBIBYTE // 2], MEBIBYTE // 2)
+            self.assertEqual(back, data)
+            back[:] = bytes(MEBIBYTE)
+            await other_engine.copy(back, local)
+            self.assertEqual(back, data)
+        self.assertEqual(own.describe().size_bytes, MEBIBYTE)
+        await other_engine.close()

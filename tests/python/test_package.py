@@ -29,11 +29,18 @@ async def use(engine: ferry.Engine) -> bytes:
         await group.send(0, buffer, tag=3)
         value: bytes = (await group.get("key")).data
         ranks: list[int] = await group.alive()
+        async with group.open_window(buffer, "w", rights="both") as own:
+            number = own.describe().size_bytes
+        window: ferry.Window = await group.find_window(1, "w", timeout=1.0)
+        await window.get(0, buffer[0:4], after=window.ready, label="first")
+        await window.put_blocks([0], b"abcd", range(1), 4)
+        await group.send_notice(1, b"told", after=window.close())
+        value += (await group.next_notice(timeout=1.0)).data
     return await engine.promise().future + value
 async def later() -> str:
     return "text"
 """
-WRONG = USE.replace("number: int", "number: str").replace("tag=3", "tog=3")
+WRONG = USE.replace("number: int", "number: str").replace("tag=3", "tog=3").replace("both", "all")
 
 
 class Examples(unittest.TestCase):
@@ -50,15 +57,15 @@ class Examples(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, "^32 blocks of 65536 bytes, checksum [0-9a-f]{8}\n$")
 
-
-    def test_kv_blocks(self):
-        done = subprocess.run(
-            [sys.executable, str(TREE / "examples/cookbook/kv_blocks.py")],
-            capture_output=True,
-            text=True,
-        )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "64 of 64 blocks are right\n")
+    def test_cookbook(self):
+        for name in ("kv_blocks.py", "kv_window.py"):
+            done = subprocess.run(
+                [sys.executable, str(TREE / "examples/cookbook" / name)],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(done.stdout, "64 of 64 blocks are right\n")
 
 
 class Package(unittest.TestCase):
@@ -109,3 +116,4 @@ class Package(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn('"tog"', done.stdout)
         self.assertIn('"call" of "Engine"', done.stdout)
+        self.assertIn('"open_window" of "Group"', done.stdout)

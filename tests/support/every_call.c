@@ -671,6 +671,7 @@ static void call_variable_at(caller *self)
     S(future_stream_wait, ENGINE,                                                                  \
       (void)ferry_future_stream_wait(self->scene->pending, self->scene->device, NULL))             \
     L(group_join, ENGINE | HEAVY)                                                                  \
+    S(group_event_next, GROUP, drop(ferry_group_event_next(self->scene->group, soon_ns())))        \
     S(group_leave, GROUP, drop(ferry_group_leave(self->scene->group)))                             \
     L(group_release, GROUP)                                                                        \
     S(group_rank, GROUP, (void)ferry_group_rank(self->scene->group))                               \

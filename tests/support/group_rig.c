@@ -125,6 +125,22 @@ fry_group_options rig_options(group_rig *rig, size_t index, uint32_t size, int32
                                .lease_ns = RIG_LEASE_NS};
 }
 
+/* Notes whom it holds something of. */
+static void hold(rig_member *member, uint32_t rank)
+{
+    const fry_group_member *info = fry_group_member_at(member->group, rank);
+
+    if (rank >= RIG_OPEN_SIZE_MAX || (int32_t)rank == fry_group_rank(member->group))
+        return;
+    if (info->state == FERRY_MEMBER_HERE) {
+        if (member->held[rank] == 0 || !fry_group_is_open(member->group))
+            member->held[rank] = info->start;
+    } else if (!member->keeps && member->held[rank] != 0) {
+        fry_group_let_go(member->group, rank);
+        member->held[rank] = 0;
+    }
+}
+
 static void joined(void *arg, ferry_status status, fry_error *error)
 {
     rig_member *member = arg;
@@ -135,6 +151,24 @@ static void joined(void *arg, ferry_status status, fry_error *error)
     if (error != NULL)
         (void)snprintf(member->message, sizeof member->message, "%s", error->public_.message);
     RIG_CHECK((status == FERRY_OK) == (error == NULL));
+    for (uint32_t rank = 0; status == FERRY_OK && rank < fry_group_size(member->group); rank++) {
+        if (fry_group_member_at(member->group, rank)->state == FERRY_MEMBER_HERE)
+            hold(member, rank);
+    }
+}
+
+void rig_let_go(group_rig *rig, size_t index)
+{
+    rig_member *member = &rig->members[index];
+
+    for (uint32_t rank = 0; rank < RIG_OPEN_SIZE_MAX; rank++) {
+        const fry_group_member *info = fry_group_member_at(member->group, rank);
+
+        if (info == NULL || info->state == FERRY_MEMBER_HERE || member->held[rank] == 0)
+            continue;
+        fry_group_let_go(member->group, rank);
+        member->held[rank] = 0;
+    }
 }
 
 static void changed(void *arg, uint32_t rank)
@@ -146,6 +180,18 @@ static void changed(void *arg, uint32_t rank)
     RIG_CHECK(info != NULL && member->history_count < RIG_HISTORY_MAX);
     member->history[member->history_count++] =
         (rig_news){.rank = rank, .incarnation = info->incarnation, .state = info->state};
+    hold(member, rank);
+}
+
+static void happened(void *arg, uint32_t rank, ferry_member_state what, uint64_t incarnation,
+                     uint64_t number)
+{
+    rig_member *member = arg;
+
+    RIG_CHECK(member->is_joined && member->status == FERRY_OK && !member->is_fenced);
+    RIG_CHECK(member->event_count < RIG_HISTORY_MAX);
+    member->events[member->event_count++] =
+        (rig_event){.rank = rank, .what = what, .incarnation = incarnation, .number = number};
 }
 
 static void fenced(void *arg, fry_error *error)
@@ -158,7 +204,8 @@ static void fenced(void *arg, fry_error *error)
     (void)snprintf(member->message, sizeof member->message, "%s", error->public_.message);
 }
 
-static const fry_group_events events = {.joined = joined, .changed = changed, .fenced = fenced};
+static const fry_group_events events = {
+    .joined = joined, .changed = changed, .happened = happened, .fenced = fenced};
 
 /* In the order of joining, in place of what time and chance gave; nothing has been told of it yet.
  */
@@ -178,7 +225,8 @@ ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options 
     RIG_CHECK(member->group == NULL);
     o.reactor = member->reactor;
     member->is_joined = member->is_fenced = member->has_left = member->is_stopped = false;
-    member->history_count = 0;
+    member->history_count = member->event_count = 0;
+    memset(member->held, 0, sizeof member->held);
     member->message[0] = '\0';
     const ferry_status status = fry_group_open(&o, &events, member, &member->group, error_p);
     if (status != FERRY_OK)

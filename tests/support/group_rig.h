@@ -7,6 +7,7 @@
 #ifndef FERRY_TESTS_GROUP_RIG_H
 #define FERRY_TESTS_GROUP_RIG_H
 
+#include "net/group/seats.h"
 #include "net/group/state.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/failing_allocator.h"
@@ -29,6 +30,7 @@
 #define RIG_LEASE_NS (5 * RIG_SECOND_NS)
 #define RIG_MEMBERS_MAX 80
 #define RIG_HISTORY_MAX 4096
+#define RIG_OPEN_SIZE_MAX 16 /* ranks of an open group that the rig looks at */
 
 typedef struct group_rig group_rig;
 
@@ -38,6 +40,13 @@ typedef struct rig_news {
     uint64_t incarnation;
     ferry_member_state state;
 } rig_news;
+
+/* What happened, as a member was told. */
+typedef struct rig_event {
+    uint32_t rank;
+    ferry_member_state what;
+    uint64_t incarnation, number;
+} rig_event;
 
 typedef struct rig_member {
     group_rig *rig;
@@ -50,6 +59,10 @@ typedef struct rig_member {
     char message[FRY_ERROR_MESSAGE_BYTES];
     rig_news history[RIG_HISTORY_MAX];
     size_t history_count;
+    rig_event events[RIG_HISTORY_MAX];
+    size_t event_count;
+    bool keeps;                       /* does not let go of who has ended */
+    uint64_t held[RIG_OPEN_SIZE_MAX]; /* by rank: the first start that it has yet to let go of */
 } rig_member;
 
 struct group_rig {
@@ -110,6 +123,9 @@ void rig_shut(group_rig *rig, size_t index);
 
 /* Leaves, waits until that is known, closes. */
 void rig_leave(group_rig *rig, size_t index);
+
+/* Lets go of all that has ended, which `keeps` had held. */
+void rig_let_go(group_rig *rig, size_t index);
 
 /* Runs all that are not stopped, once each; how much ran. */
 size_t rig_turn(group_rig *rig);

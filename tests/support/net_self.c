@@ -156,6 +156,8 @@ ferry_future *net_self_begin_join(net_self *self, int argc, char **argv)
         (uint32_t)net_argument_number(argc, argv, "window_messages", options.window_messages);
     options.unexpected_max =
         (uint32_t)net_argument_number(argc, argv, "unexpected_max", options.unexpected_max);
+    if (net_argument_number(argc, argv, "open", 0) != 0)
+        options.kind = FERRY_GROUP_OPEN;
     options.any_source_max = (uint32_t)net_argument_number(argc, argv, "any_source_max", 0);
     options.gpu_way = (ferry_gpu_way)net_argument_number(argc, argv, "gpu_way", FERRY_GPU_WAY_ANY);
     options.deadline_ns =

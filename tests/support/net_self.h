@@ -37,9 +37,10 @@ _Noreturn void net_self_fail(const char *format, ...) __attribute__((format(prin
 /*
  * An engine, and the future of joining. Arguments: store, job, size, rank, lease_ms, deadline_ms
  * (from now), network, secret, place, window_bytes, window_messages, unexpected_max,
- * any_source_max, linger_ms, wait_spin_us, loop ("embedded" or "attached"; else it has a thread of
- * its own), silent (its log is not shown). Without lease_ms the lease is 10 s: a busy machine may
- * keep a thread from a CPU for some seconds, and only a test of what leases do has a shorter one.
+ * any_source_max, open (1: an open group), linger_ms, wait_spin_us, loop ("embedded" or "attached";
+ * else it has a thread of its own), silent (its log is not shown). Without lease_ms the lease is 10
+ * s: a busy machine may keep a thread from a CPU for some seconds, and only a test of what leases
+ * do has a shorter one.
  */
 ferry_future *net_self_begin(net_self *self, int argc, char **argv);
 

@@ -27,6 +27,7 @@ ferry_group *api_group_join(api_world *world)
     options.lease_ns = 600 * (int64_t)1000000000;
     options.deadline_ns = api_in_ns(60 * (int64_t)1000000000);
     options.on_member = seen;
+    options.kind = world->seed % 3 == 0 ? FERRY_GROUP_OPEN : FERRY_GROUP_CLOSED;
     ferry_group *group = NULL;
     ferry_future *joined = ferry_group_join(world->engine, &options, &group);
     ferry_status status = ferry_future_wait(joined, -1);
@@ -76,7 +77,9 @@ bool api_act_group(api_actor *actor)
     (void)snprintf(key, sizeof key, "k%u", api_below(&actor->random, 3));
     ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
     int64_t deadline_ns = barrier.deadline_ns = random_deadline(actor);
-    switch (api_below(&actor->random, 26)) {
+    switch (api_below(&actor->random, 27)) {
+    case 26:
+        return keep(actor, ferry_group_event_next(group, deadline_ns));
     case 24:
         return keep(actor, ferry_group_nccl_pause(group, deadline_ns));
     case 25:

@@ -377,6 +377,12 @@ static void try_joins(void)
     expect_join(FRY_REFUSED_JOIN_RANK_OF_ANY, &options);
     TRY_JOIN(JOIN_RANK, rank, 1);
     TRY_JOIN(JOIN_RANK, rank, FERRY_RANK_NONE);
+    TRY_JOIN(JOIN_KIND, kind, (ferry_group_kind)(FERRY_GROUP_OPEN + 1));
+    TRY_JOIN(JOIN_EVENTS, events_max, 65537);
+    options = group_of(2);
+    options.kind = FERRY_GROUP_OPEN;
+    options.size_min = 2;
+    expect_join(FRY_REFUSED_JOIN_OPEN_SIZE, &options);
     TRY_JOIN(JOIN_RESERVED, reserved[2], 1);
     options = group_of(2);
     options.rank = 1;
@@ -437,6 +443,7 @@ static void try_values(ferry_group *group)
     expect(FRY_REFUSED_DEADLINE, ferry_group_try_get(group, "key", -1));
     expect(FRY_REFUSED_DEADLINE, ferry_group_alive(group, INT64_MIN));
     expect(FRY_REFUSED_DEADLINE, ferry_group_step(group, 1, -1));
+    expect(FRY_REFUSED_DEADLINE, ferry_group_event_next(group, -1));
 }
 
 static void try_barriers(ferry_group *group)
@@ -445,6 +452,9 @@ static void try_barriers(ferry_group *group)
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
     expect(FRY_REFUSED_BARRIER_NAME, ferry_barrier(group, "a name", NULL));
     expect(FRY_REFUSED_BARRIER_NAME, ferry_barrier(group, "..", NULL));
+    group->options.kind = FERRY_GROUP_OPEN; /* as if */
+    expect(FRY_REFUSED_BARRIER_OPEN, ferry_barrier(group, "name", NULL));
+    group->options.kind = FERRY_GROUP_CLOSED;
     options.struct_size = 1;
     expect(FRY_REFUSED_BARRIER_SIZE_OF, ferry_barrier(group, "name", &options));
     options.struct_size = sizeof options;

@@ -196,9 +196,9 @@ Test(net_group, one_too_many, .timeout = 60)
         rig_settle(&rig);
         expect_join(&rig, 2, FERRY_E_FENCED);
         cr_assert_str_eq(rig.members[2].message,
-                         "this member came late: the group of job job was formed with 2 members "
-                         "before, and all of them are alive; a start with the rank or place of "
-                         "one that ends is let in");
+                         "this member came late: the group of job job is closed, formed with 2 "
+                         "members before, and all of them are alive; a start with the rank or "
+                         "place of one that ends is let in");
         /* A rank is free when one of them goes. */
         rig_shut(&rig, 2);
         const int32_t rank = fry_group_rank(rig.members[0].group);
@@ -322,6 +322,11 @@ SEEDED(net_group, whoever_is_there_by_then)
     begin_join_until(&rig, 5, 0, FRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
     join_within(&rig, 5, 10 * RIG_SECOND_NS, FERRY_E_FENCED);
     cr_assert(strstr(rig.members[5].message, "late") != NULL, "%s", rig.members[5].message);
+    rig_shut(&rig, 5);
+    begin_join(&rig, 5, 6, FRY_RANK_ANY);
+    join_within(&rig, 5, RIG_SECOND_NS, FERRY_E_INVALID);
+    cr_assert_str_eq(rig.members[5].message,
+                     "job job is a closed group of 5 members: this one has another size");
 }
 
 Test(net_group, too_few_by_then, .timeout = 60)

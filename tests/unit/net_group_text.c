@@ -151,6 +151,111 @@ Test(net_group_text, the_longest_roster, .init = set_up)
     free(text);
 }
 
+/* An open group's: as a group without a given size looks to who knows no open ones. */
+static fry_group_roster *open_roster(void)
+{
+    fry_group_roster *roster = calloc(1, FRY_GROUP_ROSTER_BYTES(4));
+
+    roster->life = 1;
+    roster->starts = 9;
+    roster->size = 4;
+    roster->is_open = true;
+    roster->slots[0] =
+        (fry_group_slot){.id = 100, .incarnation = 1, .device_count = 2, .process = {.pid = 7}};
+    roster->slots[1] = (fry_group_slot){
+        .id = 101, .incarnation = 2, .is_dead = true, .has_left = true, .ended = 8};
+    roster->slots[2] = (fry_group_slot){.id = 102, .incarnation = 3, .is_dead = true, .ended = 9};
+    roster->slots[3] = (fry_group_slot){.is_dead = true};
+    return roster;
+}
+
+Test(net_group_text, open_rosters, .init = set_up)
+{
+    fry_group_roster *roster = open_roster(), *read;
+    char text[FRY_GROUP_ROSTER_TEXT_BYTES(4)];
+    bool is_text_bad;
+    const size_t bytes = fry_group_roster_write(roster, text);
+
+    text[bytes] = '\0';
+    cr_assert_not_null(strstr(text, "starts 9 0 "), "%s", text);
+    cr_assert_not_null(strstr(text, "size open 4\n"), "%s", text);
+    cr_assert_not_null(strstr(text, " 2 dead 0000000000000000 0 0 8 0000000000000001\n"), "%s",
+                       text);
+    read = fry_group_roster_read(&memory, text, bytes, &is_text_bad);
+    cr_assert(read != NULL && read->is_open && !read->is_unsized);
+    cr_assert(!read->slots[0].is_dead && read->slots[0].process.pid == 7);
+    cr_assert(read->slots[1].is_dead && read->slots[1].has_left && read->slots[1].ended == 8);
+    cr_assert(read->slots[2].is_dead && !read->slots[2].has_left && read->slots[2].ended == 9);
+    cr_assert(read->slots[3].is_dead && read->slots[3].id == 0 && read->slots[3].ended == 0);
+    cr_assert_eq(read->slots[2].first_device, 2 << 16);
+    fry_free(&memory, read, FRY_GROUP_ROSTER_BYTES(4));
+    for (size_t cut = 0; cut < bytes; cut++)
+        cr_assert_null(fry_group_roster_read(&memory, text, cut, &is_text_bad));
+    free(roster);
+}
+
+#define BAD_SLOT(rank_, field_, value_)                                                            \
+    do {                                                                                           \
+        fry_group_roster *roster_ = open_roster();                                                 \
+        char text_[FRY_GROUP_ROSTER_TEXT_BYTES(4)];                                                \
+        bool is_text_bad_;                                                                         \
+        roster_->slots[rank_].field_ = (value_);                                                   \
+        const size_t bytes_ = fry_group_roster_write(roster_, text_);                              \
+        cr_assert_null(fry_group_roster_read(&memory, text_, bytes_, &is_text_bad_));              \
+        cr_assert(is_text_bad_);                                                                   \
+        free(roster_);                                                                             \
+    } while (0)
+
+Test(net_group_text, open_rosters_that_cant_be, .init = set_up)
+{
+    BAD_SLOT(0, id, 0);     /* somebody has it, and has no id */
+    BAD_SLOT(1, ended, 10); /* above the newest number */
+    BAD_SLOT(1, ended, 1);  /* before it began */
+    BAD_SLOT(1, ended, 0);  /* it never ended */
+    BAD_SLOT(1, device_count, 1);
+    BAD_SLOT(3, incarnation, 1); /* nobody had it, and it began */
+    BAD_SLOT(2, id, 0);
+}
+
+/* Of an open group only ends are taken, with a number that nobody can have acknowledged. */
+Test(net_group_text, open_rosters_are_merged, .init = set_up)
+{
+    fry_group_roster *into = open_roster(), *from = open_roster();
+
+    into->slots[1] = (fry_group_slot){.id = 101, .incarnation = 2};
+    into->starts = 20;
+    from->slots[0] = (fry_group_slot){.id = 200, .incarnation = 9};
+    cr_assert(fry_group_roster_merge(into, from));
+    cr_assert(into->slots[0].id == 100 && into->slots[1].is_dead && into->slots[1].has_left);
+    cr_assert(into->slots[1].ended == 21 && into->starts == 21);
+    cr_assert(!fry_group_roster_merge(into, from));
+    free(into);
+    free(from);
+}
+
+Test(net_group_text, acknowledgements, .init = set_up)
+{
+    static const char *const bad[] = {"seen 1\nheld", "seen 1\nheld \n", "seen -1\nheld -\n",
+                                      "seen 140737488355328\nheld -\n", "seen 1\nheld -\n\n"};
+    const fry_group_clear clear = {.seen = 12, .held = "0-2,7", .held_bytes = 5};
+    fry_group_clear read;
+    char text[FRY_GROUP_CLEAR_TEXT_BYTES(8)];
+    const size_t bytes = fry_group_clear_write(&clear, text, sizeof text);
+
+    cr_assert(fry_group_clear_read(text, bytes, &read));
+    cr_assert(read.seen == 12 && read.held_bytes == 5 && memcmp(read.held, "0-2,7", 5) == 0);
+    for (size_t cut = 0; cut < bytes; cut++)
+        cr_assert(!fry_group_clear_read(text, cut, &read), "cut at %zu", cut);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        (void)snprintf(text, sizeof text, "ferry clear 1\n%s", bad[i]);
+        cr_assert(!fry_group_clear_read(text, strlen(text), &read), "%s", bad[i]);
+    }
+    for (uint32_t rank = 0; rank < 10; rank++)
+        cr_assert_eq(fry_group_set_has("0-2,7", 5, rank), rank < 3 || rank == 7);
+    cr_assert(!fry_group_set_has("-", 1, 0));
+    cr_assert(fry_group_set_has("x", 1, 5) && fry_group_set_has("", 0, 5)); /* careful */
+}
+
 static fry_group_slot slot_of(uint64_t id, uint64_t incarnation, bool is_dead)
 {
     return (fry_group_slot){.id = id, .incarnation = incarnation, .is_dead = is_dead};
@@ -259,6 +364,9 @@ Test(net_group_text, garbage, .init = set_up, .timeout = 60)
         (void)fry_group_record_read(copy, bytes, &record);
         (void)fry_group_verdict_read(copy, bytes, &verdict);
         (void)fry_group_set_read(copy, bytes, in, 16);
+        (void)fry_group_set_has(copy, bytes, 3);
+        fry_group_clear clear;
+        (void)fry_group_clear_read(copy, bytes, &clear);
         while (fry_group_arrival_next(&at, copy + bytes, &arrival))
             continue;
         cr_assert_null(fry_group_roster_read(&memory, copy, bytes, &is_text_bad));

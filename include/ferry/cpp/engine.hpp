@@ -5,8 +5,10 @@
 #define FERRY_CPP_ENGINE_HPP
 
 #include <ferry/cpp/options.hpp>
+#include <ferry/cpp/window.hpp>
 #include <ferry/engine.h>
 #include <ferry/message.h>
+#include <ferry/notice.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -214,6 +216,36 @@ class group : public detail::unique_handle<ferry_group, ferry_group_release>
     {
         return future(ferry_recv(native_, peer, tag, span, with.native()));
     }
+
+    /* The window, which the other members can find once the future is FERRY_OK. */
+    std::pair<window, future> open_window(ferry_span span, const char *name,
+                                          ferry_window_rights rights) const
+    {
+        ferry_window *made = nullptr;
+        ferry_future *opened = ferry_window_open(native_, span, name, rights, &made);
+        return {window(made), future(opened)};
+    }
+    /* A window of another member's, which may be used once the future is FERRY_OK, and before that
+     * by operations that name the future in after(). */
+    std::pair<window, future> find_window(ferry_rank owner, const char *name,
+                                          std::int64_t deadline_ns = 0) const
+    {
+        ferry_window *made = nullptr;
+        ferry_future *found = ferry_window_find(native_, owner, name, deadline_ns, &made);
+        return {window(made), future(found)};
+    }
+
+    /* The bytes are copied in the call. FERRY_OK: the other program has taken the notice. */
+    future send_notice(ferry_rank peer, std::string_view data, const options &with = {}) const
+    {
+        return future(ferry_notice_send(native_, peer, data.data(), data.size(), with.native()));
+    }
+    /* Takes a notice: future::value is its bytes, future::message says whose it is. */
+    future next_notice(std::int64_t deadline_ns = 0) const
+    {
+        return future(ferry_notice_next(native_, deadline_ns));
+    }
+
     future barrier(const char *name, std::int64_t deadline_ns = 0) const
     {
         ferry_barrier_options with = FERRY_BARRIER_OPTIONS_INIT;
@@ -323,6 +355,12 @@ class engine : public detail::unique_handle<ferry_engine, detail::end_engine>
     future nop(const options &with = {}) const
     {
         return future(ferry_nop(native_, with.native()));
+    }
+    /* Operations of C, such as those of window::get_op, by one call. Its future is all of them. */
+    future batch(const std::vector<ferry_op> &ops, const options &with = {}) const
+    {
+        return future(
+            ferry_batch(native_, ops.data(), sizeof(ferry_op), ops.size(), nullptr, with.native()));
     }
 
     /*

@@ -6,6 +6,7 @@
 #include <ferry/cpp/error.hpp>
 #include <ferry/cpp/handle.hpp>
 #include <ferry/future.h>
+#include <ferry/message.h>
 
 #include <cstdint>
 #include <optional>
@@ -83,6 +84,15 @@ class future : public detail::shared_handle<ferry_future, ferry_future_retain, f
         if (ferry_future_value(native_, &found) != FERRY_OK)
             return std::nullopt;
         return std::string_view(static_cast<const char *>(found.data), found.size_bytes);
+    }
+
+    /* Whose message or notice it was, and how large: ferry_message_describe. */
+    std::optional<ferry_message_info> message() const noexcept
+    {
+        ferry_message_info found = FERRY_MESSAGE_INFO_INIT;
+        if (ferry_message_describe(native_, &found) != FERRY_OK)
+            return std::nullopt;
+        return found;
     }
 
     future quiet() const
