@@ -33,6 +33,7 @@ static ferry_task *take(demo_executor *executor)
 static void *run(void *arg)
 {
     ferry_task *task;
+    (void)pthread_setname_np(pthread_self(), "ferry-compute");
     while ((task = take(arg)) != NULL)
         ferry_task_run(task);
     return NULL;

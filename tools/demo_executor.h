@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executor of the demo's own: one thread that runs tasks in the order they were posted. */
+/* An executor of the tool's own: one thread that runs tasks in the order they were posted. */
 #ifndef DEMO_EXECUTOR_H
 #define DEMO_EXECUTOR_H
 

@@ -2,6 +2,7 @@
 /* The command-line tool `ferry`: finds the command, and passes the rest of the line to it. */
 #include "tools/demo_pipeline.h"
 #include "tools/info_command.h"
+#include "tools/kv_command.h"
 #include "tools/perf_command.h"
 #include "tools/stats_command.h"
 #include "tools/top_command.h"
@@ -24,8 +25,10 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
+    {"ferry demo kv", {"demo", "kv"}, kv_command_run_demo},
     {"ferry demo pipeline", {"demo", "pipeline"}, demo_pipeline_run},
     {"ferry info", {"info", NULL}, info_command_run},
+    {"ferry kv", {"kv", NULL}, kv_command_run},
     {"ferry perf", {"perf", NULL}, perf_command_run},
     {"ferry stats", {"stats", NULL}, stats_command_run},
     {"ferry top", {"top", NULL}, top_command_run},
@@ -41,8 +44,10 @@ typedef struct choice {
 static const char documentation[] =
     "Asynchronous transfers between devices.\v"
     "Commands:\n"
+    "  demo kv          serve a paged cache to other processes for some seconds\n"
     "  demo pipeline    overlap copying and computing in a pipeline, and measure it\n"
     "  info             tell what ferry has and can do on this machine\n"
+    "  kv               serve a paged cache to other processes, and measure that\n"
     "  perf             measure messages between two members of a group\n"
     "  stats SOCKET     show the figures of an engine in another process\n"
     "  top SOCKET       show what an engine in another process does now, live\n"
@@ -76,9 +81,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         chosen->command = find(argument, second);
         bool is_demo = strcmp(argument, "demo") == 0;
         if (!chosen->command && is_demo && !*second)
-            argp_error(state, "which demo? There is: pipeline");
+            argp_error(state, "which demo? There are: kv, pipeline");
         else if (!chosen->command && is_demo)
-            argp_error(state, "there is no demo '%s'; there is: pipeline", second);
+            argp_error(state, "there is no demo '%s'; there are: kv, pipeline", second);
         else if (!chosen->command)
             argp_error(state, "unknown command '%s'", argument);
         /* The choice's last word. */

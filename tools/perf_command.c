@@ -43,7 +43,7 @@ static int run_local(const perf_options *options)
     child_process children[2];
     for (int rank = 0; rank < 2; rank++) {
         ends[rank] = (local_end){.options = *options, .rank = rank};
-        ends[rank].options.store = store;
+        ends[rank].options.meeting.store = store;
         children[rank] = (child_process){.run = run_child, .arg = &ends[rank]};
         (void)snprintf(children[rank].name, sizeof(children[rank].name), "rank %d", rank);
     }
@@ -62,5 +62,5 @@ int perf_command_run(int argc, char **argv)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    return options.is_local ? run_local(&options) : run_end(&options, options.rank);
+    return options.meeting.is_local ? run_local(&options) : run_end(&options, options.meeting.rank);
 }

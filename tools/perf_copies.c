@@ -16,7 +16,7 @@ static double now_s(void)
 
 static ferry_future *copy_within(perf_end *end, size_t offset, size_t size_bytes)
 {
-    return ferry_copy(end->engine, perf_end_span(&end->in, offset, size_bytes),
+    return ferry_copy(end->member.engine, perf_end_span(&end->in, offset, size_bytes),
                       perf_end_span(&end->out, offset, size_bytes), NULL);
 }
 
@@ -25,8 +25,8 @@ static int check(perf_end *end, const perf_step *step, perf_copy_way way)
 {
     perf_area *area = &end->out, *last = way == PERF_ON_GPU ? &end->in : area;
     size_t bytes = step->size_bytes * step->window;
-    perf_mark mark = {.step = step->number, .rank = end->rank};
-    perf_mark other = {.step = step->number, .message = 1, .rank = end->rank};
+    perf_mark mark = {.step = step->number, .rank = end->member.rank};
+    perf_mark other = {.step = step->number, .message = 1, .rank = end->member.rank};
     perf_bytes_fill(area->bytes, bytes, mark);
     int result = perf_end_finish(end, perf_end_upload(end, area, 0, bytes), "copying to the GPU");
     if (!result && way == PERF_ON_GPU)
@@ -40,8 +40,8 @@ static int check(perf_end *end, const perf_step *step, perf_copy_way way)
     size_t wrong = perf_bytes_find_wrong(last->bytes, bytes, mark);
     if (wrong == bytes)
         return 0;
-    fprintf(stderr, "ferry: rank %d: %zu copied bytes differ near byte %zu\n", end->rank, bytes,
-            wrong);
+    fprintf(stderr, "ferry: rank %d: %zu copied bytes differ near byte %zu\n", end->member.rank,
+            bytes, wrong);
     return EXIT_FAILURE;
 }
 

@@ -7,11 +7,10 @@
 #ifndef PERF_END_H
 #define PERF_END_H
 
+#include "tools/member.h"
 #include "tools/perf_options.h"
 
 #include <ferry/ferry.h>
-#include <pthread.h>
-#include <signal.h>
 
 /* What the two ends tell each other, and what they measure with. */
 #define PERF_TAG_STEP 1
@@ -27,20 +26,12 @@ typedef struct perf_area {
 
 typedef struct perf_end {
     const perf_options *options;
-    int rank;
+    member member;
     ferry_rank other;
-    ferry_engine *engine;
-    ferry_device *device; /* the host's */
-    ferry_device *place;  /* the one of the areas; of the options, then of the steps */
-    ferry_group *group;
+    ferry_device *place;    /* the one of the areas; of the options, then of the steps */
     ferry_future **futures; /* two rings of PERF_WINDOW_MAX: sends, receives */
     perf_area out, in;
     ferry_window *window; /* get, put: of the step; rank 1's own, or what rank 0 has found */
-    pthread_t signals;    /* waits for SIGINT and SIGTERM */
-    bool has_signals;
-    pthread_mutex_t mutex; /* for the next two */
-    ferry_future *joining; /* what an interrupt cancels; NULL: it leaves the group */
-    int interrupt;         /* the signal; 0: none */
 } perf_end;
 
 /* SIGINT and SIGTERM are to be blocked. The end is to be closed either way. */

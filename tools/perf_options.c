@@ -40,18 +40,7 @@ static const char documentation[] =
     "number when interrupted.";
 
 enum {
-    KEY_LOCAL = 0x100,
-    KEY_JOB,
-    KEY_NETWORK,
-    KEY_SECRET,
-    KEY_USER,
-    KEY_PASSWORD,
-    KEY_CA,
-    KEY_CERTIFICATE,
-    KEY_KEY,
-    KEY_JOIN,
-    KEY_LEASE,
-    KEY_TIME,
+    KEY_TIME = 0x100,
     KEY_BATCH,
     KEY_CHECK,
     KEY_LOOP,
@@ -61,23 +50,6 @@ enum {
 
 /* Short names are ucx_perftest's; nixlbench's long names are aliases. */
 static const struct argp_option option_list[] = {
-    {NULL, 0, NULL, 0, "Meeting:", 1},
-    {"local", KEY_LOCAL, NULL, 0, "Start both ends here; they meet in a folder of their own", 1},
-    {"store", 'S', "URI", 0,
-     "Where the ends meet: file:DIR, etcd://HOST:PORT[,HOST:PORT...], or etcds: with TLS", 1},
-    {"rank", 'r', "0|1", 0, "Rank of this end", 1},
-    {"job", KEY_JOB, "NAME", 0, "Name of the job in the store (default perf)", 1},
-    {"network", KEY_NETWORK, "NAME", 0,
-     "Address or interface that the other end's host reaches (default: this host alone)", 1},
-    {"secret", KEY_SECRET, "FILE", 0, "File whose bytes are the job's secret (default: none)", 1},
-    {"user", KEY_USER, "NAME", 0, "User of the etcd", 1},
-    {"password", KEY_PASSWORD, "FILE", 0, "File whose first line is the user's password", 1},
-    {"ca", KEY_CA, "FILE", 0, "etcds: trusted certificates (default: the system's)", 1},
-    {"certificate", KEY_CERTIFICATE, "FILE", 0, "etcds: this end's own certificate", 1},
-    {"key", KEY_KEY, "FILE", 0, "etcds: key of that certificate", 1},
-    {"join-time", KEY_JOIN, "SECONDS", 0, "How long to wait for the other end (default 60)", 1},
-    {"lease", KEY_LEASE, "SECONDS", 0,
-     "An end on another host that is silent for this long is dead (default 5)", 1},
     {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0,
      "lat, bw, rate, bi, get, put, notice, plan, or several with commas (default: the first four)",
@@ -114,28 +86,6 @@ static const struct argp_option option_list[] = {
     {"json", 'j', NULL, 0, "Print one JSON object on each line", 3},
     {0},
 };
-
-static double parse_seconds(const struct argp_state *state, const char *name, const char *text)
-{
-    char *end = NULL;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds >= 0.001 && seconds <= PERF_SECONDS_MAX))
-        argp_error(state, "--%s is '%s'; it must be seconds from 0.001 to %d", name, text,
-                   PERF_SECONDS_MAX);
-    return seconds;
-}
-
-static uint64_t parse_number(const struct argp_state *state, const char *name, const char *text,
-                             uint64_t least, uint64_t most)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end != '\0' || errno || number < least || number > most)
-        argp_error(state, "--%s is '%s'; it must be a number from %llu to %llu", name, text,
-                   (unsigned long long)least, (unsigned long long)most);
-    return number;
-}
 
 /* Reads a size at *text and moves *text behind it; 0: not a size. */
 static size_t take_size(const char **text)
@@ -286,14 +236,15 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
         parse_sizes(options, state, argument);
         return 0;
     case 'n':
-        options->iterations = parse_number(state, "iterations", argument, 1, PERF_COUNT_MAX);
+        options->iterations =
+            member_options_number(state, "iterations", argument, 1, PERF_COUNT_MAX);
         return 0;
     case 'w':
-        options->warmup = parse_number(state, "warmup", argument, 0, PERF_COUNT_MAX);
+        options->warmup = member_options_number(state, "warmup", argument, 0, PERF_COUNT_MAX);
         return 0;
     case 'O':
         options->window =
-            (uint32_t)parse_number(state, "outstanding", argument, 1, PERF_WINDOW_MAX);
+            (uint32_t)member_options_number(state, "outstanding", argument, 1, PERF_WINDOW_MAX);
         return 0;
     case KEY_DEVICE:
         parse_device(options, state, argument);
@@ -302,7 +253,7 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
         options->way = parse_way(state, argument);
         return 0;
     case KEY_TIME:
-        options->time_s = parse_seconds(state, "time", argument);
+        options->time_s = member_options_seconds(state, "time", argument);
         return 0;
     case KEY_BATCH:
         options->is_batch = true;
@@ -328,73 +279,21 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
     }
 }
 
-static error_t parse_store(int key, char *argument, struct argp_state *state)
-{
-    perf_options *options = state->input;
-    switch (key) {
-    case KEY_USER:
-        options->user = argument;
-        return 0;
-    case KEY_PASSWORD:
-        options->password_path = argument;
-        return 0;
-    case KEY_CA:
-        options->ca_path = argument;
-        return 0;
-    case KEY_CERTIFICATE:
-        options->certificate_path = argument;
-        return 0;
-    case KEY_KEY:
-        options->key_path = argument;
-        return 0;
-    default:
-        return parse_measure(key, argument, state);
-    }
-}
-
 static void check(const perf_options *options, const struct argp_state *state)
 {
-    if (!options->user != !options->password_path)
-        argp_error(state, "--user and --password go together");
-    if (!options->certificate_path != !options->key_path)
-        argp_error(state, "--certificate and --key go together");
+    member_options_check(&options->meeting, state);
     for (size_t i = 0; options->tests[PERF_NOTICE] && i < options->size_count; i++) {
         if (options->sizes[i] > FERRY_NOTICE_BYTES_MAX)
             argp_error(state, "a notice has at most %d bytes", FERRY_NOTICE_BYTES_MAX);
     }
-    if (options->is_local && (options->store || options->rank >= 0))
-        argp_error(state, "--local starts both ends: it takes neither --store nor --rank");
-    else if (!options->is_local && (!options->store || options->rank < 0))
-        argp_error(state, "either --local, or --store and --rank");
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     perf_options *options = state->input;
     switch (key) {
-    case KEY_LOCAL:
-        options->is_local = true;
-        return 0;
-    case 'S':
-        options->store = argument;
-        return 0;
-    case 'r':
-        options->rank = (int)parse_number(state, "rank", argument, 0, 1);
-        return 0;
-    case KEY_JOB:
-        options->job = argument;
-        return 0;
-    case KEY_NETWORK:
-        options->network = argument;
-        return 0;
-    case KEY_SECRET:
-        options->secret_path = argument;
-        return 0;
-    case KEY_JOIN:
-        options->join_s = parse_seconds(state, "join-time", argument);
-        return 0;
-    case KEY_LEASE:
-        options->lease_s = parse_seconds(state, "lease", argument);
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->meeting;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", argument);
@@ -403,26 +302,26 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         check(options, state);
         return 0;
     default:
-        return parse_store(key, argument, state);
+        return parse_measure(key, argument, state);
     }
 }
 
 void perf_options_parse(perf_options *options, int argc, char **argv)
 {
+    static const struct argp_child meeting[] = {{&member_options_parser, 0, "Meeting:", 1}, {0}};
     static const struct argp parser = {
-        .options = option_list, .parser = parse_option, .doc = documentation};
+        .options = option_list, .parser = parse_option, .doc = documentation, .children = meeting};
     *options = (perf_options){
-        .job = "perf",
-        .rank = -1,
+        .meeting = MEMBER_OPTIONS_INIT,
         .devices = {PERF_DEVICE_HOST, PERF_DEVICE_HOST},
-        .join_s = 60,
-        .lease_s = 5,
         .tests = {true, true, true, true},
         .warmup = UINT64_MAX,
         .time_s = 15,
         .has_thread = true,
         .cpus = {-1, -1},
     };
+    options->meeting.job = "perf";
+    options->meeting.size = 2;
     argp_err_exit_status = PERF_EXIT_USAGE;
     if (argp_parse(&parser, argc, argv, 0, NULL, options) != 0)
         exit(PERF_EXIT_USAGE);

@@ -3,6 +3,8 @@
 #ifndef PERF_OPTIONS_H
 #define PERF_OPTIONS_H
 
+#include "tools/member_options.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +16,6 @@
 #define PERF_SIZE_MAX_BYTES ((size_t)1 << 34)
 #define PERF_COUNT_MAX ((uint64_t)1 << 32)
 #define PERF_WINDOW_MAX 4096
-#define PERF_SECONDS_MAX 86400
 #define PERF_DEVICE_BYTES 24 /* a device's name, with its end */
 #define PERF_DEVICE_HOST "host:0"
 
@@ -53,18 +54,9 @@ typedef enum perf_way {
 extern const char *const perf_way_names[PERF_WAY_COUNT];
 
 typedef struct perf_options {
-    bool is_local;     /* both ends are started here */
-    const char *store; /* NULL: local */
-    const char *job;
-    int rank; /* 0 drives and prints, 1 does as it is told */
-    const char *network;
-    const char *secret_path; /* NULL: no secret */
-    const char *user;        /* of an etcd; NULL: none, as the rest */
-    const char *password_path, *ca_path, *certificate_path, *key_path;
+    member_options meeting;             /* rank 0 drives and prints, 1 does as it is told */
     char devices[2][PERF_DEVICE_BYTES]; /* where messages lie, by rank */
     perf_way way;
-    double join_s; /* how long the other end is waited for */
-    double lease_s;
     bool tests[PERF_TEST_COUNT];
     size_t sizes[PERF_SIZES_MAX]; /* in bytes, in the order they are measured */
     size_t size_count;            /* 0: the default ones */

@@ -22,7 +22,7 @@ int perf_report_begin(const perf_end *end)
     if (end->options->is_json)
         return 0;
     ferry_member_info member = FERRY_MEMBER_INFO_INIT;
-    if (ferry_group_member(end->group, end->other, &member) == FERRY_OK)
+    if (ferry_group_member(end->member.group, end->other, &member) == FERRY_OK)
         printf("the other end: process %lld on %s, %s\n", (long long)member.pid, member.host,
                member.is_on_this_host ? "this host" : "another host");
     printf("\n%-5s %12s %12s %6s %11s %11s %11s %11s %11s%s\n", "test", "bytes", "messages",

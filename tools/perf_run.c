@@ -47,7 +47,7 @@ typedef struct driver {
 
 static int make_control(perf_end *end, ferry_buffer **buffer_p)
 {
-    ferry_status status = ferry_buffer_alloc(end->device, 2 * sizeof(perf_step), buffer_p);
+    ferry_status status = ferry_buffer_alloc(end->member.device, 2 * sizeof(perf_step), buffer_p);
     if (status == FERRY_OK)
         return 0;
     fprintf(stderr, "ferry: allocating a buffer: %s\n", ferry_status_text(status));
@@ -438,7 +438,7 @@ static int follow(perf_end *end, ferry_buffer *control, bool *is_last_p)
         fprintf(stderr,
                 "ferry: rank %d: the other end wants what can't be; is it another "
                 "version of ferry?\n",
-                end->rank);
+                end->member.rank);
         return EXIT_FAILURE;
     }
     result = perf_stream_prepare(end, &step);

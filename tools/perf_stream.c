@@ -56,8 +56,9 @@ static void prepare(const stream *stream, uint64_t message)
     ferry_span span = slot_span(stream, message);
     if (!stream->is_send || !stream->step->is_checked)
         return;
-    perf_bytes_fill(stream->area->bytes + span.offset_bytes, span.size_bytes,
-                    (perf_mark){stream->step->number, mark_of(stream, message), stream->end->rank});
+    perf_bytes_fill(
+        stream->area->bytes + span.offset_bytes, span.size_bytes,
+        (perf_mark){stream->step->number, mark_of(stream, message), stream->end->member.rank});
     if (has_mirror(stream)) /* the message comes behind it, and fails if it does */
         ferry_future_release(
             perf_end_upload(stream->end, stream->area, span.offset_bytes, span.size_bytes));
@@ -82,7 +83,7 @@ static int check(const stream *stream, uint64_t message)
     if (wrong == span.size_bytes)
         return 0;
     fprintf(stderr, "ferry: rank %d: message %llu of %zu bytes differs near byte %zu\n",
-            stream->end->rank, (unsigned long long)message, span.size_bytes, wrong);
+            stream->end->member.rank, (unsigned long long)message, span.size_bytes, wrong);
     return EXIT_FAILURE;
 }
 
@@ -98,7 +99,7 @@ static ferry_op op_of(const stream *stream, uint64_t message)
     perf_end *end = stream->end;
     ferry_span span = slot_span(stream, message);
     ferry_op op = {.kind = stream->is_send ? FERRY_OP_SEND : FERRY_OP_RECV,
-                   .group = end->group,
+                   .group = end->member.group,
                    .tag = PERF_TAG_DATA,
                    .peer = end->other};
     if (is_of_window(stream->step))
@@ -127,9 +128,9 @@ static ferry_future *submit_notice(const stream *stream, uint64_t message)
 {
     ferry_span span = slot_span(stream, message);
     const unsigned char *bytes = stream->area->bytes + span.offset_bytes;
-    return stream->is_send ? ferry_notice_send(stream->end->group, stream->end->other, bytes,
+    return stream->is_send ? ferry_notice_send(stream->end->member.group, stream->end->other, bytes,
                                                span.size_bytes, NULL)
-                           : ferry_notice_next(stream->end->group, 0);
+                           : ferry_notice_next(stream->end->member.group, 0);
 }
 
 static void begin_one(stream *stream)
@@ -215,7 +216,7 @@ static void begin_batch(stream *stream, ferry_op *ops)
         ops[message - first] = op_of(stream, message);
     }
     stream->ring[batch % 2] =
-        ferry_batch(end->engine, ops, sizeof(*ops), (size_t)(last - first), NULL, NULL);
+        ferry_batch(end->member.engine, ops, sizeof(*ops), (size_t)(last - first), NULL, NULL);
 }
 
 static int end_batch(stream *stream)
@@ -265,7 +266,7 @@ static ferry_plan *make_plan(const stream *stream, uint64_t batch, ferry_op *ops
     }
     ferry_plan *plan = NULL;
     ferry_error *error = NULL;
-    if (ferry_plan_create(stream->end->engine, ops, sizeof(*ops), count, &plan, &error) !=
+    if (ferry_plan_create(stream->end->member.engine, ops, sizeof(*ops), count, &plan, &error) !=
         FERRY_OK) {
         fprintf(stderr, "ferry: a plan of %llu gets: %s\n", (unsigned long long)count,
                 error->message);
@@ -327,17 +328,17 @@ static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples
     uint64_t stride = step->iterations / PERF_SAMPLES_MAX + 1;
     int result = 0;
     double before_s = now_s();
-    if (end->rank != 0)
+    if (end->member.rank != 0)
         begin_one(in);
     for (uint64_t i = 0; i < step->iterations && !result; i++) {
-        if (end->rank == 0) {
+        if (end->member.rank == 0) {
             begin_one(out);
             begin_one(in);
         }
         result = end_one(in);
         if (out->ended < out->begun && !result)
             result = end_one(out);
-        if (end->rank != 0 && !result) {
+        if (end->member.rank != 0 && !result) {
             begin_one(out);
             if (in->begun < step->iterations)
                 begin_one(in);
@@ -368,7 +369,7 @@ static stream owner_of(perf_end *end, const perf_step *step)
 
 static int prepare_window(perf_end *end, const perf_step *step)
 {
-    if (end->rank == 0)
+    if (end->member.rank == 0)
         return perf_end_find_window(end, step->number);
     const stream owner = owner_of(end, step);
     for (uint32_t slot = 0; slot < step->window; slot++)
@@ -379,11 +380,11 @@ static int prepare_window(perf_end *end, const perf_step *step)
 /* One byte says that it is over, in the area that the test has no use for. */
 static int say_over(perf_end *end, const perf_step *step)
 {
-    perf_area *area = (step->test == PERF_PUT) == (end->rank == 0) ? &end->in : &end->out;
+    perf_area *area = (step->test == PERF_PUT) == (end->member.rank == 0) ? &end->in : &end->out;
     ferry_span byte = perf_end_span(area, 0, 1);
     return perf_end_finish(end,
-                           end->rank == 0 ? perf_end_send(end, PERF_TAG_READY, byte)
-                                          : perf_end_recv(end, PERF_TAG_READY, byte),
+                           end->member.rank == 0 ? perf_end_send(end, PERF_TAG_READY, byte)
+                                                 : perf_end_recv(end, PERF_TAG_READY, byte),
                            "ending a step");
 }
 
@@ -396,7 +397,8 @@ static int run_timed(stream *stream, perf_samples *samples)
     ferry_plan *plan = NULL;
     if (step->test == PERF_PLAN) {
         const ferry_op op = op_of(stream, 0);
-        result = ferry_plan_create(stream->end->engine, &op, sizeof(op), 1, &plan, NULL) == FERRY_OK
+        result = ferry_plan_create(stream->end->member.engine, &op, sizeof(op), 1, &plan, NULL) ==
+                         FERRY_OK
                      ? 0
                      : EXIT_FAILURE;
     }
@@ -446,7 +448,7 @@ static int end_window(perf_end *end, const perf_step *step)
     int result = say_over(end, step);
     if (!result)
         result = perf_end_close_window(end);
-    return result || end->rank == 0 ? result : check_window(end, step);
+    return result || end->member.rank == 0 ? result : check_window(end, step);
 }
 
 /* ---- all of it ---- */
@@ -455,10 +457,10 @@ static int run_streams(perf_end *end, const perf_step *step)
 {
     stream streams[2];
     size_t count = 0;
-    if (step->test == PERF_BI || end->rank != 0)
+    if (step->test == PERF_BI || end->member.rank != 0)
         streams[count++] = (stream){
             .end = end, .step = step, .area = &end->in, .ring = end->futures + PERF_WINDOW_MAX};
-    if (step->test == PERF_BI || end->rank == 0)
+    if (step->test == PERF_BI || end->member.rank == 0)
         streams[count++] = (stream){
             .end = end, .step = step, .is_send = true, .area = &end->out, .ring = end->futures};
     bool can_be_batch = step->test != PERF_NOTICE;
@@ -470,13 +472,13 @@ static int run_streams(perf_end *end, const perf_step *step)
 static bool needs_area(const perf_end *end, const perf_step *step, bool is_out)
 {
     bool has_both = step->test == PERF_LAT || step->test == PERF_BI || is_of_window(step);
-    return has_both || (end->rank == 0) == is_out;
+    return has_both || (end->member.rank == 0) == is_out;
 }
 
 int perf_stream_prepare(perf_end *end, const perf_step *step)
 {
     size_t bytes = step->size_bytes * step->window;
-    int result = perf_end_place(end, step->devices[end->rank]);
+    int result = perf_end_place(end, step->devices[end->member.rank]);
     if (!result && needs_area(end, step, true))
         result = perf_end_room(end, &end->out, bytes);
     if (!result && needs_area(end, step, false))
@@ -492,7 +494,7 @@ int perf_stream_run(perf_end *end, const perf_step *step, perf_samples *samples,
         result = run_turns(end, step, samples);
     else if (!is_of_window(step))
         result = run_streams(end, step);
-    else if (end->rank == 0)
+    else if (end->member.rank == 0)
         result = run_user(end, step, samples);
     *seconds_p = now_s() - begin_s;
     return result || !is_of_window(step) ? result : end_window(end, step);
