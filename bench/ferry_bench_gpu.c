@@ -23,6 +23,7 @@ static const bench_case cases[] = {
     {"gpu-chain", bench_gpu_chain}, {"gpu-batch", bench_gpu_batch},
     {"gpu-poll", bench_gpu_poll},   {"gpu-pipeline", bench_gpu_pipeline},
     {"gpu-hol", bench_gpu_hol},     {"gpu-calls", bench_gpu_calls},
+    {"gpu-plan", bench_gpu_plan},
 };
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])

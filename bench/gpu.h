@@ -18,6 +18,7 @@ void bench_gpu_calls(bool is_smoke);
 void bench_gpu_event_device(bool is_smoke);
 void bench_gpu_chain(bool is_smoke);
 void bench_gpu_batch(bool is_smoke);
+void bench_gpu_plan(bool is_smoke);
 void bench_gpu_pipeline(bool is_smoke);
 void bench_gpu_poll(bool is_smoke);
 /* Belongs to `gpu-poll`. */
