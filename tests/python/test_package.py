@@ -68,7 +68,7 @@ class Examples(unittest.TestCase):
         self.assertRegex(done.stdout, "^32 blocks of 65536 bytes, checksum [0-9a-f]{8}\n$")
 
     def test_cookbook(self):
-        for name in ("kv_blocks.py", "kv_window.py"):
+        for name in ("kv_blocks.py", "kv_plan.py", "kv_window.py"):
             done = subprocess.run(
                 [sys.executable, str(TREE / "examples/cookbook" / name)],
                 capture_output=True,
