@@ -57,8 +57,8 @@ typedef struct fry_backend_ops {
 
     /*
      * Ends the backend's threads. FERRY_OK; FERRY_E_BUSY if something issued, or recorded on a
-     * user's stream, has not fired (nothing happens then). Afterwards only memory_free and destroy
-     * may be called.
+     * user's stream, has not fired (nothing happens then). Afterwards only memory_free, graph_free
+     * and destroy may be called.
      */
     ferry_status (*stop)(fry_backend *backend);
 

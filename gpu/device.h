@@ -35,6 +35,9 @@
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
 
+/* Copies that a device begins at one command: fry_device_ops.graph_make. */
+typedef struct fry_graph fry_graph;
+
 /*
  * Rows of one size, each beginning one pitch after the row before it; a plain copy is one row and
  * has no pitches. Rows of one side do not overlap each other, nor rows of the other side.
@@ -43,8 +46,9 @@ typedef struct fry_copy {
     void *dst; /* of the first row */
     const void *src;
     size_t size_bytes; /* all rows together */
-    size_t row_count;
+    size_t row_count;  /* 0: not rows, but all copies of `graph`, whose bytes size_bytes counts */
     size_t dst_pitch_bytes, src_pitch_bytes;
+    fry_graph *graph; /* if row_count is 0 */
     bool is_read_now; /* on a stream of small_stream: `src` is pageable, and is read during the call
                        */
 } fry_copy;
@@ -53,6 +57,13 @@ static inline size_t fry_copy_row_bytes(const fry_copy *copy)
 {
     return copy->row_count == 1 ? copy->size_bytes : copy->size_bytes / copy->row_count;
 }
+
+/* A copy of a graph, which is no graph itself. They run on two branches, side by side. */
+typedef struct fry_graph_copy {
+    fry_copy copy;
+    bool is_second; /* it is on the second branch, behind what comes before it there */
+    bool is_behind; /* it is also behind all that comes before it on the other branch */
+} fry_graph_copy;
 
 /* An event of a stream: the operation with that sequence number, and all before it. */
 typedef struct fry_event {
@@ -236,6 +247,27 @@ typedef struct fry_device_ops {
      * copies are in the stream at once.
      */
     void (*flush)(fry_stream *stream);
+
+    /*
+     * Makes a graph of copies, each of which copy_stream has a polled stream of this device for, so
+     * that one `copy` of such a stream does them all. Any thread; may block, without the baton.
+     * FERRY_OK; FERRY_E_UNSUPPORTED (the driver has no graphs), FERRY_E_NO_MEMORY, FERRY_E_DEVICE.
+     * NULL, like the next two: there are no graphs.
+     */
+    ferry_status (*graph_make)(fry_device *device, const fry_graph_copy *copies, size_t count,
+                               fry_graph **graph_p, fry_fault *fault);
+
+    /* Frees a graph; what was begun of it goes on. Any thread, also after the backend's stop. */
+    void (*graph_free)(fry_device *device, fry_graph *graph);
+
+    /*
+     * Puts the copies on a stream of the program's, as one command; if that is being captured, as
+     * nodes of its capture. Any thread, without the baton; several at once wait for each other.
+     * FERRY_OK; FERRY_E_CAPTURE (the capture was invalid, or is now), FERRY_E_INVALID (no stream of
+     * this device), FERRY_E_NO_MEMORY, FERRY_E_DEVICE.
+     */
+    ferry_status (*graph_enqueue)(fry_device *device, fry_graph *graph, void *native_stream,
+                                  fry_fault *fault);
 
     /* Whether `stream` can wait for events of `other` on the device. */
     bool (*can_wait)(const fry_stream *stream, const fry_stream *other);

@@ -19,6 +19,11 @@
 
 static void set_rows(fry_copy *copy, const fry_node *node)
 {
+    if (node->is_launch) {
+        copy->row_count = 0;
+        copy->graph = node->op.copy.graph;
+        return;
+    }
     const fry_use *src = node->uses, *dst = src->next;
     copy->row_count = src->row_count > dst->row_count ? src->row_count : dst->row_count;
     copy->src_pitch_bytes = src->pitch_bytes;

@@ -193,8 +193,13 @@ typedef struct fry_copy_op {
     fry_stand stand; /* first */
     ferry_buffer *dst;
     ferry_buffer *src;
-    size_t dst_offset, src_offset;
-    size_t size_bytes; /* of all rows */
+    union {
+        struct {
+            size_t dst_offset, src_offset;
+        };
+        fry_graph *graph; /* if is_launch */
+    };
+    size_t size_bytes; /* of all rows, or of all copies of the graph */
 } fry_copy_op;
 
 /* A definition: the place of its last predecessor; no lane: on no device. */
@@ -365,6 +370,8 @@ struct fry_node {
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
     uint8_t is_staged : 1;    /* message: a device alone reads and writes its memory */
     uint8_t is_untracked : 1; /* its spans are not listed with their buffers */
+    uint8_t is_launch : 1;    /* copy: of a device's graph. It is untracked and has_rows, but has no
+                                 uses; its buffers are of the graph's first copy */
     uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
                                  fry_outside. Atomic */
     uint8_t requested;        /* a cancel is in the requests stack. Atomic */

@@ -142,6 +142,9 @@
     X(PLAN_OVERLAPS, FERRY_E_INVALID, "the operations' spans overlap in too many ways")            \
     X(PLAN_PICKS, FERRY_E_INVALID, "picks is NULL and pick_count is not 0")                        \
     X(PLAN_PICK, FERRY_E_INVALID, "a pick is not below the number of the plan's operations")       \
+    X(PLAN_DEVICE, FERRY_E_INVALID, "the device is not the plan's GPU")                            \
+    X(PLAN_NO_GRAPH, FERRY_E_UNSUPPORTED,                                                          \
+      "the plan's operations are not all copies by streams of one GPU that has graphs")            \
     X(PLAN_PICK_TWICE, FERRY_E_INVALID, "a pick is repeated")                                      \
     X(PLAN_ACCESSES, FERRY_E_INVALID,                                                              \
       "the post's spans are above an eighth of max_accesses or a quarter of max_edges: pick "      \

@@ -8,6 +8,7 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
+#include "engine/plans/launch.h"
 #include "engine/plans/post_memory.h"
 
 #include <string.h>
@@ -31,6 +32,7 @@ static void plan_free(ferry_plan *plan)
 {
     const fry_memory *memory = &plan->engine->memory;
     fry_plan_posts_free(plan);
+    fry_plan_launch_free(plan);
     fry_plan_order_free(memory, &plan->each);
     fry_plan_order_free(memory, &plan->whole);
     fry_free(memory, plan->buffers, plan->touch.count * sizeof(*plan->buffers));
@@ -165,6 +167,8 @@ static fry_refusal make(ferry_plan *plan, fry_request *request, const char *ops,
         why = list_buffers(plan);
     if (why == FRY_TAKEN)
         look_at_steps(plan);
+    if (why == FRY_TAKEN)
+        why = fry_plan_launch_make(plan);
     return why;
 }
 
@@ -239,6 +243,7 @@ ferry_status ferry_plan_describe(const ferry_plan *plan, ferry_plan_info *info)
         .wait_count = plan->whole.wait_count,
         .access_count = plan->touch.count,
         .size_bytes = plan->size_bytes,
+        .graph_count = plan->launch.count != 0 ? plan->joined_count : 0,
     };
     return fry_struct_hand_out(info, &own, sizeof own);
 }

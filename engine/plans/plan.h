@@ -22,6 +22,9 @@ struct ferry_plan {
     uint32_t joined_count;
     fry_plan_order each;    /* of the operations; empty, if it is that of `joined` */
     fry_plan_order whole;   /* of the joined ones */
+    fry_plan_order launch;  /* of the one step in place of `joined`; no steps: launch.c */
+    fry_plan_step launched; /* if there is one */
+    fry_device *device;     /* the same: whose graph it is */
     fry_plan_touch touch;   /* of all */
     ferry_buffer **buffers; /* that `touch` names, each once */
     size_t buffer_count;
@@ -33,6 +36,8 @@ struct ferry_plan {
 /* The order of a post of all operations, or of some. */
 static inline const fry_plan_order *fry_plan_order_of(const ferry_plan *plan, bool is_whole)
 {
+    if (is_whole && plan->launch.count != 0)
+        return &plan->launch;
     return is_whole || plan->joined == plan->steps ? &plan->whole : &plan->each;
 }
 

@@ -9,6 +9,7 @@
 #include "gpu/cuda/driver.h"
 #include "gpu/cuda/event.h"
 #include "gpu/cuda/firing.h"
+#include "gpu/cuda/graph.h"
 #include "gpu/cuda/lost.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/native.h"
@@ -206,6 +207,9 @@ static const fry_device_ops cuda_ops = {
     .event_entered = fry_cuda_event_entered,
     .event_wrap = fry_cuda_event_wrap,
     .stream_wait = fry_cuda_stream_wait,
+    .graph_make = fry_cuda_graph_make,
+    .graph_free = fry_cuda_graph_free,
+    .graph_enqueue = fry_cuda_graph_enqueue,
 };
 
 /* --- opening --- */

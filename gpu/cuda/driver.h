@@ -77,7 +77,13 @@
     X(cuMemcpyBatchAsync, 13000)                                                                   \
     X(cuIpcGetMemHandle, 4010)                                                                     \
     X(cuIpcOpenMemHandle, 11000)                                                                   \
-    X(cuIpcCloseMemHandle, 4010)
+    X(cuIpcCloseMemHandle, 4010)                                                                   \
+    X(cuStreamBeginCapture, 10010)                                                                 \
+    X(cuStreamEndCapture, 10000)                                                                   \
+    X(cuGraphInstantiate, 12000)                                                                   \
+    X(cuGraphLaunch, 10000)                                                                        \
+    X(cuGraphDestroy, 10000)                                                                       \
+    X(cuGraphExecDestroy, 10000)
 
 #define FRY_CUDA_FIELD_(name, version) __typeof__(&name) name;
 typedef struct fry_cuda_functions {

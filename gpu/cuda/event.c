@@ -16,6 +16,7 @@
  */
 #include "gpu/cuda/event.h"
 
+#include "gpu/cuda/call.h"
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
@@ -25,58 +26,6 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/cuda/word.h"
 #include "gpu/device.h"
-
-/* The status of entering a scope; a failure loses the device. */
-static ferry_status entered(fry_cuda_device *device, CUresult result, fry_fault *fault)
-{
-    if (result == CUDA_SUCCESS)
-        return FERRY_OK;
-    fry_cuda_lose(device, result, "cuCtxPushCurrent");
-    return fry_cuda_tell_lost(device, fault);
-}
-
-/* Enters a scope for a user's call that only issues on the program's stream. */
-static ferry_status enter_to_issue(fry_cuda_device *device, CUstream native, fry_cuda_scope *scope,
-                                   fry_fault *fault)
-{
-    bool is_named = native != NULL && native != CU_STREAM_LEGACY && native != CU_STREAM_PER_THREAD;
-    *scope = (fry_cuda_scope){0};
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, fault);
-    return entered(device, fry_cuda_enter_to_issue(scope, device->context, is_named), fault);
-}
-
-/* The same for any call. */
-static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_fault *fault)
-{
-    *scope = (fry_cuda_scope){0};
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, fault);
-    return entered(device, fry_cuda_enter(scope, device->context), fault);
-}
-
-static bool is_of_capture(CUresult result)
-{
-    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-           result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-}
-
-/* What a failed call means: the capture, the given handle, or the device. */
-static ferry_status refuse(fry_cuda_device *device, CUresult result, const char *call,
-                           fry_fault *fault)
-{
-    if (fry_cuda_is_fatal(device, result, call))
-        return fry_cuda_tell_lost(device, fault);
-    ferry_status status = FERRY_E_DEVICE;
-    if (is_of_capture(result))
-        status = FERRY_E_CAPTURE;
-    else if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
-             result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-        status = FERRY_E_INVALID;
-    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        status = FERRY_E_NO_MEMORY;
-    return fry_cuda_tell(fault, status, result, call);
-}
 
 /*
  * Fails if the program's stream is being captured. Asking harms no capture; recording would become
@@ -88,7 +37,7 @@ static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_
     CUresult result;
     FRY_CUDA_ISSUE(result, fry_cuda.cuStreamIsCapturing(native, &capture));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamIsCapturing", fault);
+        return fry_cuda_call_refuse(device, result, "cuStreamIsCapturing", fault);
     if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
         return FERRY_OK;
     return fry_cuda_tell(fault, FERRY_E_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -105,7 +54,7 @@ static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *k
     CUresult result;
     FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetId(native, &id));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamGetId", fault);
+        return fry_cuda_call_refuse(device, result, "cuStreamGetId", fault);
     *key_p = (uint64_t)id + 1;
     return FERRY_OK;
 }
@@ -216,7 +165,7 @@ static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CU
         CUresult result = fry_cuda_stream_mark(ring, native);
         if (result != CUDA_SUCCESS) {
             fry_store_relaxed(&ring->stream.issued, ring->stream.issued - 1);
-            status = refuse(device, result, "cuEventRecord", fault);
+            status = fry_cuda_call_refuse(device, result, "cuEventRecord", fault);
         }
     }
     if (status == FERRY_OK)
@@ -274,7 +223,7 @@ static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridg
     if (result == CUDA_SUCCESS)
         return mark_bridge(device, bridge, event_p, fault);
     fry_baton_give(&bridge->claim);
-    return refuse(device, result, call, fault);
+    return fry_cuda_call_refuse(device, result, call, fault);
 }
 
 /* --- recording --- */
@@ -289,7 +238,7 @@ static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_fa
         result = fry_cuda.cuCtxGetDevice(&gpu);
     fry_cuda_leave(&scope);
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuCtxGetDevice", fault);
+        return fry_cuda_call_refuse(device, result, "cuCtxGetDevice", fault);
     if (gpu == device->gpu)
         return FERRY_OK;
     return fry_cuda_tell(fault, FERRY_E_INVALID, CUDA_ERROR_INVALID_DEVICE,
@@ -329,7 +278,7 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
     }
     if (result != CUDA_SUCCESS) {
         fry_baton_give(&bridge->claim);
-        status = refuse(device, result, call, fault);
+        status = fry_cuda_call_refuse(device, result, call, fault);
     }
     if (foreign != NULL)
         (void)fry_cuda.cuEventDestroy(foreign); /* the wait is for what was recorded */
@@ -361,7 +310,7 @@ static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fr
     if (!is_known(device, key))
         FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetCtx(native, &context));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamGetCtx", fault);
+        return fry_cuda_call_refuse(device, result, "cuStreamGetCtx", fault);
     if (context != device->context)
         return record_foreign(device, context, native, key, event_p, fault);
     fry_cuda_stream *ring = claim_outside(device, key);
@@ -373,7 +322,7 @@ ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_ev
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter_to_issue(device, native_stream, &scope, fault);
+    ferry_status status = fry_cuda_call_enter_to_issue(device, native_stream, &scope, fault);
     if (status == FERRY_OK)
         status = record_in_scope(device, native_stream, event_p, fault);
     fry_cuda_leave(&scope);
@@ -398,7 +347,7 @@ static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUst
         return FERRY_OK;
     }
     if (result != CUDA_ERROR_NOT_READY)
-        return refuse(device, result, "cuEventQuery", fault);
+        return fry_cuda_call_refuse(device, result, "cuEventQuery", fault);
     uint64_t key = 0;
     if (native != NULL)
         status = key_of(device, native, &key, fault);
@@ -413,7 +362,7 @@ ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *nat
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, &scope, fault);
+    ferry_status status = fry_cuda_call_enter(device, &scope, fault);
     if (status == FERRY_OK)
         status = wrap_in_scope(device, native_event, native_stream, event_p, fault);
     fry_cuda_leave(&scope);
@@ -435,12 +384,12 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
     fry_cuda_scope scope;
-    ferry_status status = enter_to_issue(device, native_stream, &scope, fault);
+    ferry_status status = fry_cuda_call_enter_to_issue(device, native_stream, &scope, fault);
     if (status == FERRY_OK)
         status = check_capture(device, native_stream, fault);
     CUresult result;
     if (status == FERRY_OK && !fry_cuda_stream_wait_for(native_stream, &event, &result))
-        status = refuse(device, result, "cuStreamWaitEvent", fault);
+        status = fry_cuda_call_refuse(device, result, "cuStreamWaitEvent", fault);
     fry_cuda_leave(&scope);
     return status;
 }

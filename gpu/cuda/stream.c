@@ -38,9 +38,11 @@
 #include "gpu/cuda/context.h"
 #include "gpu/cuda/cuda.h"
 #include "gpu/cuda/driver.h"
+#include "gpu/cuda/graph.h"
 #include "gpu/cuda/lost.h"
 #include "gpu/cuda/mark.h"
 #include "gpu/cuda/spare.h"
+#include "gpu/cuda/submit.h"
 #include "gpu/cuda/word.h"
 #include "gpu/device.h"
 
@@ -296,66 +298,6 @@ static void keep_back(fry_cuda_stream *stream, const fry_copy *copy)
     batch->count++;
 }
 
-static CUresult submit_rows_singly(fry_cuda_stream *stream, const fry_copy *copy, size_t *entries_p)
-{
-    size_t row_bytes = fry_copy_row_bytes(copy);
-    for (size_t row = 0; row < copy->row_count; row++) {
-        CUdeviceptr dst = (CUdeviceptr)(uintptr_t)copy->dst + row * copy->dst_pitch_bytes;
-        CUdeviceptr src = (CUdeviceptr)(uintptr_t)copy->src + row * copy->src_pitch_bytes;
-        CUresult result;
-        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync(dst, src, row_bytes, stream->native));
-        if (result != CUDA_SUCCESS)
-            return result;
-        ++*entries_p;
-    }
-    return CUDA_SUCCESS;
-}
-
-/*
- * The driver refuses a pitch above the device's limit (2^31 - 1 bytes), and may refuse others
- * between two places on one device. Then few rows go one by one; many that far apart don't fit on a
- * device.
- */
-static CUresult submit_rows(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
-                            size_t *entries_p)
-{
-    size_t pitch_max_bytes = device_of(stream)->pitch_max_bytes;
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    *call_p = "cuMemcpy2DAsync";
-    if (copy->dst_pitch_bytes <= pitch_max_bytes && copy->src_pitch_bytes <= pitch_max_bytes) {
-        CUDA_MEMCPY2D rows = {
-            .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-            .srcDevice = (CUdeviceptr)(uintptr_t)copy->src,
-            .srcPitch = copy->src_pitch_bytes,
-            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-            .dstDevice = (CUdeviceptr)(uintptr_t)copy->dst,
-            .dstPitch = copy->dst_pitch_bytes,
-            .WidthInBytes = fry_copy_row_bytes(copy),
-            .Height = copy->row_count,
-        };
-        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpy2DAsync(&rows, stream->native));
-        *entries_p += result == CUDA_SUCCESS;
-    }
-    if (result != CUDA_ERROR_INVALID_VALUE || copy->row_count > FRY_CUDA_ROWS_SINGLY)
-        return result;
-    *call_p = "cuMemcpyAsync of a row";
-    return submit_rows_singly(stream, copy, entries_p);
-}
-
-static CUresult submit_copy(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
-                            size_t *entries_p)
-{
-    if (copy->row_count != 1)
-        return submit_rows(stream, copy, call_p, entries_p);
-    *call_p = "cuMemcpyAsync";
-    CUresult result;
-    FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst,
-                                                  (CUdeviceptr)(uintptr_t)copy->src,
-                                                  copy->size_bytes, stream->native));
-    *entries_p += result == CUDA_SUCCESS;
-    return result;
-}
-
 /* --- waits --- */
 
 bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p)
@@ -448,6 +390,19 @@ static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size
 }
 
 /* --- the operations --- */
+
+static CUresult submit_copy(const fry_cuda_stream *stream, const fry_copy *copy,
+                            const char **call_p, size_t *entries_p)
+{
+    if (fry_unlikely(copy->row_count == 0)) {
+        /* No document says what a launch takes of the queue: the most that an operation may. */
+        CUresult result = fry_cuda_graph_launch(copy->graph, stream->native, call_p);
+        *entries_p += result == CUDA_SUCCESS ? FRY_CUDA_ROWS_SINGLY : 0;
+        return result;
+    }
+    return fry_cuda_submit(stream->native, copy, device_of(stream)->pitch_max_bytes, call_p,
+                           entries_p);
+}
 
 static void submit_and_mark(fry_cuda_stream *stream)
 {

@@ -6,6 +6,7 @@
 #ifndef FERRY_PLAN_H
 #define FERRY_PLAN_H
 
+#include <ferry/device.h>
 #include <ferry/engine.h>
 #include <ferry/future.h>
 #include <ferry/op.h>
@@ -66,6 +67,12 @@ FERRY_API ferry_status ferry_plan_create(ferry_engine *engine, const ferry_op *o
  * has failed all bytes that it was to write are poisoned. Sends and receives take their place among
  * other messages of the same member and tag when the post starts, not when it is submitted.
  *
+ * On a GPU. If all operations are copies by streams of one GPU (between its memory and page-locked
+ * host memory, within it, or to a GPU that it reaches), of one priority, then a post of all is one
+ * command to the driver: a CUDA graph, which is made with the plan (ferry_plan_info.graph_count). A
+ * cancelled post then ends when the graph has. A driver without graphs, or one that refuses to make
+ * this one, gets the copies one by one, which the log says. Posts with picks go one by one.
+ *
  * A post allocates nothing once as many posts of the plan have been under way at a time. Its
  * operations count for the engine's limits while they are under way: at most 256 copies, gets and
  * puts at a time, and all other operations that can start.
@@ -78,6 +85,26 @@ FERRY_API ferry_status ferry_plan_create(ferry_engine *engine, const ferry_op *o
 FERRY_API ferry_future *ferry_plan_post(ferry_plan *plan, const uint32_t *picks, size_t pick_count,
                                         const ferry_op_options *options);
 
+/*
+ * Puts the plan's copies on a stream of the program's: behind what is on it, and in the plan's
+ * order. That is one command to the driver; while the stream is being captured, the copies become
+ * nodes of the program's graph instead. For programs that order work by their streams: it is no
+ * operation of the engine, which neither waits for what else touches these spans nor notes it. The
+ * program makes the stream wait for what the plan's copies need (ferry_future_stream_wait), and
+ * says afterwards that the spans have changed (ferry_event_record, ferry_buffer_define).
+ *  plan           its graph_count is not 0. The program keeps it, and the memory of its buffers,
+ *                 until the stream has done the copies; what was captured, as long as it is used
+ *  device         the plan's GPU
+ *  native_stream  of the device's context; NULL: its legacy default stream. Borrowed
+ *  error_p        NULL, or receives an error that says why; the caller releases it
+ * Any thread; calls for one plan wait for each other. Returns FERRY_OK; FERRY_E_INVALID for a NULL,
+ * another device, or a stream of another one; FERRY_E_UNSUPPORTED if graph_count is 0;
+ * FERRY_E_CAPTURE if the stream's capture is invalid, or the driver allows no copy in it;
+ * FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_plan_enqueue(ferry_plan *plan, ferry_device *device,
+                                          void *native_stream, ferry_error **error_p);
+
 /* What a plan came to. Initialise it with FERRY_PLAN_INFO_INIT. */
 typedef struct ferry_plan_info {
     size_t struct_size;    /* sizeof(ferry_plan_info) */
@@ -86,6 +113,8 @@ typedef struct ferry_plan_info {
     uint64_t wait_count;   /* how often one of these waits for another */
     uint64_t access_count; /* spans that a post of all waits for and holds */
     uint64_t size_bytes;   /* that a post of all moves */
+    uint64_t graph_count;  /* parts that a post of all begins at one command to a GPU; 0: each part
+                              begins by itself */
 } ferry_plan_info;
 
 #define FERRY_PLAN_INFO_INIT FERRY_SIZED_INIT(ferry_plan_info)

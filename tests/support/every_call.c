@@ -232,6 +232,15 @@ static void call_plan_describe(caller *self)
     ferry_plan_release(plan);
 }
 
+/* The device is a host. */
+static void call_plan_enqueue(caller *self)
+{
+    ferry_plan *plan = new_plan(self);
+    if (plan != NULL)
+        MUST(ferry_plan_enqueue(plan, ferry_device_at(engine_of(self), 0), NULL, NULL) != FERRY_OK);
+    ferry_plan_release(plan);
+}
+
 /* ---- future.h ---- */
 
 static void call_future_cancel(caller *self)
@@ -621,6 +630,7 @@ static void call_variable_at(caller *self)
     S(plan_create, ENGINE, ferry_plan_release(new_plan(self)))                                     \
     L(plan_post, ENGINE)                                                                           \
     L(plan_describe, ENGINE)                                                                       \
+    L(plan_enqueue, ENGINE)                                                                        \
     S(plan_release, ENGINE, ferry_plan_release(new_plan(self)))                                    \
     L(queue_create, ENGINE)                                                                        \
     L(queue_take, 0)                                                                               \

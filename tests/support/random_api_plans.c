@@ -81,6 +81,8 @@ bool api_act_plan(api_actor *actor)
     ferry_plan_info info = FERRY_PLAN_INFO_INIT;
     API_CHECK(ferry_plan_describe(plan, &info) == FERRY_OK && info.op_count == count &&
               info.part_count <= count);
+    API_CHECK(ferry_plan_enqueue(plan, ferry_device_at(actor->world->engine, 0), NULL, NULL) !=
+              FERRY_OK); /* a host */
     bool is_taken = false;
     for (uint32_t i = api_below(&actor->random, 4); i > 0; i--)
         is_taken = post(actor, plan, count) || is_taken;

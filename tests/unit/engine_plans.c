@@ -43,6 +43,16 @@ static void expect_no_plan(fry_refusal why, const ferry_op *ops, size_t count)
     ferry_error_release(error);
 }
 
+/* Of FRY_REFUSED_PLAN_DEVICE, for which there must be a graph, tests/gpu/graphs.c takes care. */
+static void expect_no_enqueue(fry_refusal why, ferry_plan *plan)
+{
+    ferry_error *error = NULL;
+    ferry_status status = ferry_plan_enqueue(plan, ferry_device_at(engine(), 0), NULL, &error);
+    ASSERT_STATUS(status, fry_refusal_status(why));
+    cr_assert(strstr(error->message, text_of(why)) != NULL, "%s", error->message);
+    ferry_error_release(error);
+}
+
 Test(engine_plans, each_reason_is_given_for_its_cause)
 {
     enum { OVERLAPS = 10000 };
@@ -62,6 +72,8 @@ Test(engine_plans, each_reason_is_given_for_its_cause)
     expect(FRY_REFUSED_PLAN_PICKS, ferry_plan_post(plan, NULL, 1, NULL));
     expect(FRY_REFUSED_PLAN_PICK, ferry_plan_post(plan, far, 1, NULL));
     expect(FRY_REFUSED_PLAN_PICK_TWICE, ferry_plan_post(plan, twice, 2, NULL));
+    expect_no_enqueue(FRY_REFUSED_PLAN_NULL, NULL);
+    expect_no_enqueue(FRY_REFUSED_PLAN_NO_GRAPH, plan);
     ferry_plan_release(plan);
     op[1].kind = FERRY_OP_BATCH;
     expect_no_plan(FRY_REFUSED_PLAN_OP_KIND, op, 2);

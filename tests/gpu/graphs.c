@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans that are one command to a GPU: what becomes a graph and what does not, the order of its
+ * copies, posts one after another, a driver that refuses to make or to begin it, and the same
+ * copies on a stream of the program's, also while that is being captured.
+ */
+#include "tests/gpu/places.h"
+#include "tests/support/paint.h"
+
+#include <pthread.h>
+
+enum { BLOCKS = 24, BLOCK_BYTES = 3000, PITCH_BYTES = 4096 };
+
+/* Memory of each sort, as large. */
+typedef struct memories {
+    ferry_buffer *from, *to, *near, *other;
+} memories;
+
+static memories memories_open(const places *at)
+{
+    size_t size_bytes = (size_t)BLOCKS * PITCH_BYTES;
+    return (memories){.from = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED),
+                      .to = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED),
+                      .near = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT),
+                      .other = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_PLAIN)};
+}
+
+static void memories_close(const memories *self)
+{
+    ferry_buffer_release(self->from);
+    ferry_buffer_release(self->to);
+    ferry_buffer_release(self->near);
+    ferry_buffer_release(self->other);
+}
+
+static ferry_op copy_op(ferry_buffer *dst, size_t to, ferry_buffer *src, size_t from, size_t size)
+{
+    return (ferry_op){.kind = FERRY_OP_COPY, .dst = {dst, to, size}, .src = {src, from, size}};
+}
+
+static size_t place(size_t block)
+{
+    return block * PITCH_BYTES;
+}
+
+/* Each block goes up, to another place of the GPU, and down to a third one. */
+static size_t there_and_back(const memories *on, ferry_op *ops)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        size_t middle = place(i * 5 % BLOCKS), end = place(i * 7 % BLOCKS);
+        ops[i] = copy_op(on->near, place(i), on->from, place(i), BLOCK_BYTES);
+        ops[BLOCKS + i] = copy_op(on->other, middle, on->near, place(i), BLOCK_BYTES);
+        ops[2 * BLOCKS + i] = copy_op(on->to, end, on->other, middle, BLOCK_BYTES);
+    }
+    return (size_t)3 * BLOCKS;
+}
+
+static void check_back(const memories *on)
+{
+    const unsigned char *from = ferry_buffer_data(on->from), *to = ferry_buffer_data(on->to);
+    for (size_t i = 0; i < BLOCKS; i++)
+        CHECK(memcmp(from + place(i), to + place(i * 7 % BLOCKS), BLOCK_BYTES) == 0);
+}
+
+static void paint_anew(const memories *on, unsigned salt)
+{
+    paint(ferry_buffer_data(on->from), ferry_buffer_size_bytes(on->from), salt);
+    memset(ferry_buffer_data(on->to), 0, ferry_buffer_size_bytes(on->to));
+}
+
+static ferry_plan *plan_of(const places *at, const ferry_op *ops, size_t count)
+{
+    ferry_plan *plan = NULL;
+    ferry_error *error = NULL;
+    ferry_status status = ferry_plan_create(at->ge.engine, ops, sizeof *ops, count, &plan, &error);
+    if (error != NULL)
+        (void)fprintf(stderr, "%s\n", error->message);
+    CHECK_STATUS(status, FERRY_OK);
+    return plan;
+}
+
+static uint64_t graph_count(const ferry_plan *plan)
+{
+    ferry_plan_info info = FERRY_PLAN_INFO_INIT;
+    CHECK_STATUS(ferry_plan_describe(plan, &info), FERRY_OK);
+    return info.graph_count;
+}
+
+static uint64_t launches(void)
+{
+    return EMU(emu_call_count) != NULL ? EMU(emu_call_count)("cuGraphLaunch") : 0;
+}
+
+static uint64_t live_graphs(void)
+{
+    emu_counters counters = {0};
+    if (EMU(emu_get_counters) != NULL)
+        EMU(emu_get_counters)(&counters);
+    return counters.live_graphs;
+}
+
+/* ---- posts ---- */
+
+static void test_posts(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    uint64_t graphs = live_graphs();
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    CHECK(graph_count(plan) == (uint64_t)3 * BLOCKS);
+    for (unsigned round = 0; round < 20; round++) {
+        uint64_t before = launches();
+        paint_anew(&on, round);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        check_back(&on);
+        CHECK(EMU(emu_call_count) == NULL || launches() == before + 1);
+    }
+    /* Posts one behind the other, the plan released before they have ended. */
+    ferry_future *posts[50];
+    for (size_t i = 0; i < 50; i++)
+        posts[i] = ferry_plan_post(plan, NULL, 0, NULL);
+    ferry_plan_release(plan);
+    for (size_t i = 0; i < 50; i++)
+        CHECK_STATUS(gpu_end(posts[i]), FERRY_OK);
+    check_back(&on);
+    CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
+    CHECK(live_graphs() == graphs);
+    memories_close(&on);
+}
+
+static void test_rows(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[2] = {copy_op(on.near, 0, on.from, 100, BLOCK_BYTES),
+                       copy_op(on.to, 0, on.near, 0, BLOCK_BYTES)};
+    ops[0].row_count = ops[1].row_count = BLOCKS - 1;
+    ops[0].src_pitch_bytes = ops[1].dst_pitch_bytes = PITCH_BYTES;
+    ops[0].dst_pitch_bytes = ops[1].src_pitch_bytes = BLOCK_BYTES;
+    ferry_plan *plan = plan_of(at, ops, 2);
+    CHECK(graph_count(plan) == 2);
+    paint_anew(&on, 3);
+    CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+    const unsigned char *from = ferry_buffer_data(on.from), *to = ferry_buffer_data(on.to);
+    for (size_t i = 0; i + 1 < BLOCKS; i++) {
+        CHECK(memcmp(from + 100 + place(i), to + place(i), BLOCK_BYTES) == 0);
+        CHECK(to[place(i) + BLOCK_BYTES] == 0);
+    }
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* What a graph can't be made of is done one by one; an enqueue says so. */
+static void test_others(places *at)
+{
+    memories on = memories_open(at);
+    OWN_BUFFER *pageable = gpu_buffer(at->host, PITCH_BYTES, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *far = gpu_buffer(at->gpus[1], PITCH_BYTES, FERRY_MEMORY_DEFAULT);
+    ferry_op up = copy_op(on.near, 0, on.from, 0, 64);
+    ferry_op pairs[][2] = {{up, copy_op(on.near, 128, pageable, 0, 64)},
+                           {up, {.kind = FERRY_OP_NOP}},
+                           {up, copy_op(on.to, 0, on.from, 0, 64)},
+                           {up, copy_op(far, 0, on.from, 128, 64)}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        ferry_error *error = NULL;
+        ferry_plan *plan = plan_of(at, pairs[i], 2);
+        CHECK(graph_count(plan) == 0);
+        CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], NULL, &error), FERRY_E_UNSUPPORTED);
+        CHECK(error != NULL && strstr(error->message, "one GPU") != NULL);
+        ferry_error_release(error);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        ferry_plan_release(plan);
+    }
+    ferry_plan *single = plan_of(at, &up, 1);
+    CHECK(graph_count(single) == 0);
+    ferry_plan_release(single);
+    memories_close(&on);
+}
+
+/* ---- a driver that refuses ---- */
+
+static void test_refusals(places *at)
+{
+    static const char *const calls[] = {"cuStreamBeginCapture", "cuGraphInstantiateWithFlags",
+                                        "cuMemcpyAsync"};
+    if (EMU(emu_fail_call) == NULL)
+        return;
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    size_t count = there_and_back(&on, ops);
+    uint64_t graphs = live_graphs();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        CHECK(EMU(emu_fail_call)(calls[i], 1, CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS);
+        ferry_plan *plan = plan_of(at, ops, count);
+        CHECK(graph_count(plan) == 0);
+        paint_anew(&on, 40 + (unsigned)i);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        check_back(&on);
+        ferry_plan_release(plan);
+        CHECK(live_graphs() == graphs);
+    }
+    CHECK(EMU(emu_fail_call)("cuGraphInstantiateWithFlags", 1, CUDA_ERROR_OUT_OF_MEMORY) ==
+          CUDA_SUCCESS);
+    ferry_plan *none = NULL;
+    CHECK_STATUS(ferry_plan_create(at->ge.engine, ops, sizeof *ops, count, &none, NULL),
+                 FERRY_E_NO_MEMORY);
+
+    /* One post fails and says why; the next is whole. */
+    ferry_plan *plan = plan_of(at, ops, count);
+    CHECK(EMU(emu_fail_call)("cuGraphLaunch", 1, CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS);
+    ferry_future *post = ferry_plan_post(plan, NULL, 0, NULL);
+    CHECK_STATUS(ferry_future_wait(post, -1), FERRY_E_DEPENDENCY);
+    const ferry_error *cause = ferry_future_error(post)->cause;
+    CHECK(cause != NULL && cause->native_code == CUDA_ERROR_INVALID_VALUE);
+    CHECK(strstr(cause->message, "cuGraphLaunch") != NULL);
+    ferry_future_release(post);
+    ferry_span written[] = {ferry_buffer_span(on.to), ferry_buffer_span(on.near),
+                            ferry_buffer_span(on.other)};
+    for (size_t i = 0; i < 3; i++)
+        CHECK_STATUS(ferry_buffer_define(written[i], NULL), FERRY_OK);
+    paint_anew(&on, 50);
+    CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+    check_back(&on);
+    ferry_plan_release(plan);
+    CHECK(live_graphs() == graphs);
+    memories_close(&on);
+}
+
+/* ---- the program's streams ---- */
+
+static void test_enqueue(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    cudaStream_t stream;
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (unsigned round = 0; round < 5; round++) {
+        uint64_t before = launches();
+        paint_anew(&on, 60 + round);
+        CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, NULL), FERRY_OK);
+        CHECK(EMU(emu_call_count) == NULL || launches() == before + 1);
+        CHECK_CUDA(cudaStreamSynchronize(stream));
+        check_back(&on);
+    }
+    paint_anew(&on, 70);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], NULL, NULL), FERRY_OK);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    check_back(&on);
+
+    ferry_error *error = NULL;
+    CHECK_STATUS(ferry_plan_enqueue(NULL, at->gpus[0], stream, NULL), FERRY_E_INVALID);
+    CHECK_STATUS(ferry_plan_enqueue(plan, NULL, stream, NULL), FERRY_E_INVALID);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[1], stream, &error), FERRY_E_INVALID);
+    CHECK(error != NULL && strstr(error->message, "not the plan's GPU") != NULL);
+    ferry_error_release(error);
+    if (EMU(emu_fail_call) != NULL) {
+        error = NULL;
+        CHECK(EMU(emu_fail_call)("cuGraphLaunch", 1, CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS);
+        CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, &error), FERRY_E_DEVICE);
+        CHECK(error != NULL && strstr(error->message, "cuGraphLaunch") != NULL);
+        ferry_error_release(error);
+    }
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* Captured, and replayed: the copies are nodes of the program's graph. */
+static void test_capture(places *at, enum cudaStreamCaptureMode mode)
+{
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    paint_anew(&on, 80);
+    uint64_t before = launches();
+    CHECK_CUDA(cudaStreamBeginCapture(stream, mode));
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, NULL), FERRY_OK);
+    CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK); /* harms nothing */
+    ferry_plan *other = plan_of(at, ops, there_and_back(&on, ops));
+    ferry_plan_release(other);
+    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    CHECK(EMU(emu_call_count) == NULL || launches() == before + 1); /* the post's */
+    CHECK_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    for (unsigned round = 0; round < 3; round++) {
+        paint_anew(&on, 90 + round);
+        CHECK_CUDA(cudaGraphLaunch(executable, stream));
+        CHECK_CUDA(cudaStreamSynchronize(stream));
+        check_back(&on);
+    }
+    CHECK_CUDA(cudaGraphExecDestroy(executable));
+    CHECK_CUDA(cudaGraphDestroy(graph));
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* Several threads put one plan on streams of their own while it is posted: one at a time runs. */
+typedef struct enqueuer {
+    places *at;
+    ferry_plan *plan;
+} enqueuer;
+
+static void *enqueue_often(void *arg)
+{
+    const enqueuer *self = arg;
+    cudaStream_t stream;
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int i = 0; i < 50; i++)
+        CHECK_STATUS(ferry_plan_enqueue(self->plan, self->at->gpus[0], stream, NULL), FERRY_OK);
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    return NULL;
+}
+
+static void test_threads(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[2] = {copy_op(on.near, 0, on.from, 0, BLOCK_BYTES),
+                       copy_op(on.to, 0, on.near, 0, BLOCK_BYTES)};
+    enqueuer self = {.at = at, .plan = plan_of(at, ops, 2)};
+    pthread_t threads[3];
+    paint_anew(&on, 100);
+    for (size_t i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, enqueue_often, &self) == 0);
+    for (size_t i = 0; i < 3; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(memcmp(ferry_buffer_data(on.from), ferry_buffer_data(on.to), BLOCK_BYTES) == 0);
+    ferry_plan_release(self.plan);
+    memories_close(&on);
+}
+
+/* ---- any copies ---- */
+
+static size_t random_below(uint64_t *state, size_t below)
+{
+    *state = *state * 6364136223846793005U + 1442695040888963407U;
+    return (size_t)(*state >> 33) % below;
+}
+
+/* Blocks go anywhere but onto themselves: the order of the array decides what is where. */
+static void test_random(places *at, uint64_t seed)
+{
+    enum { MOST = 60 };
+    memories on = memories_open(at);
+    ferry_buffer *buffers[] = {on.from, on.to, on.near, on.other};
+    size_t size_bytes = ferry_buffer_size_bytes(on.from);
+    unsigned char *model[4];
+    for (size_t i = 0; i < 4; i++)
+        CHECK((model[i] = malloc(size_bytes)) != NULL);
+    uint64_t random = seed;
+    ferry_op ops[MOST];
+    size_t count = 2 + random_below(&random, MOST - 1);
+    for (size_t i = 0; i < count; i++) {
+        size_t dst = random_below(&random, 4), src;
+        do { /* one of the two is the GPU's, and the two are not one memory */
+            src = random_below(&random, 4);
+        } while (src == dst || (src < 2 && dst < 2));
+        size_t bytes = 1 + random_below(&random, 3 * PITCH_BYTES);
+        ops[i] = copy_op(buffers[dst], random_below(&random, size_bytes - bytes), buffers[src],
+                         random_below(&random, size_bytes - bytes), bytes);
+    }
+    ferry_plan *plan = plan_of(at, ops, count);
+    CHECK(graph_count(plan) != 0 || count < 3);
+    for (unsigned round = 0; round < 3; round++) {
+        paint_anew(&on, (unsigned)seed + round);
+        if (round == 0) {
+            CHECK_STATUS(gpu_end(gpu_copy(&at->ge, on.near, on.from, NULL)), FERRY_OK);
+            CHECK_STATUS(gpu_end(gpu_copy(&at->ge, on.other, on.to, NULL)), FERRY_OK);
+            memcpy(model[2], ferry_buffer_data(on.from), size_bytes);
+            memcpy(model[3], ferry_buffer_data(on.to), size_bytes);
+        }
+        memcpy(model[0], ferry_buffer_data(on.from), size_bytes);
+        memcpy(model[1], ferry_buffer_data(on.to), size_bytes);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        for (size_t i = 0; i < count; i++) {
+            size_t dst = 0, src = 0;
+            while (buffers[dst] != ops[i].dst.buffer)
+                dst++;
+            while (buffers[src] != ops[i].src.buffer)
+                src++;
+            memcpy(model[dst] + ops[i].dst.offset_bytes, model[src] + ops[i].src.offset_bytes,
+                   ops[i].src.size_bytes);
+        }
+        CHECK(memcmp(model[0], ferry_buffer_data(on.from), size_bytes) == 0);
+        CHECK(memcmp(model[1], ferry_buffer_data(on.to), size_bytes) == 0);
+        for (size_t i = 2; i < 4; i++) {
+            CHECK_STATUS(gpu_end(gpu_copy(&at->ge, on.to, buffers[i], NULL)), FERRY_OK);
+            CHECK(memcmp(model[i], ferry_buffer_data(on.to), size_bytes) == 0);
+        }
+    }
+    ferry_plan_release(plan);
+    for (size_t i = 0; i < 4; i++)
+        free(model[i]);
+    memories_close(&on);
+}
+
+int main(void)
+{
+    places at;
+    gpu_watch("graphs", 100);
+    places_open(&at, NULL);
+    test_posts(&at);
+    test_rows(&at);
+    test_others(&at);
+    test_enqueue(&at);
+    test_capture(&at, cudaStreamCaptureModeGlobal);
+    test_capture(&at, cudaStreamCaptureModeThreadLocal);
+    test_capture(&at, cudaStreamCaptureModeRelaxed);
+    test_threads(&at);
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        test_random(&at, seed);
+    test_refusals(&at);
+    places_close(&at);
+    return 0;
+}
