@@ -26,6 +26,8 @@ class PlanInfo(NamedTuple):
     access_count: int
     #: Bytes that a post of all moves.
     size_bytes: int
+    #: What a post of all begins at one command to a GPU; 0: each part begins by itself.
+    graph_count: int
 
 
 class Plan(_core.Plan):

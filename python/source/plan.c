@@ -17,8 +17,8 @@
 typedef struct plan_object {
     PyObject base;
     ferry_plan *plan;   /* NULL after close() */
-    ferry_plan *closed; /* by close() while it is posted; the last post's to release */
-    unsigned posting;   /* posts that are being submitted without the interpreter's lock */
+    ferry_plan *closed; /* by close() while it is posted; the last call's to release */
+    unsigned posting;   /* calls that use the plan without the interpreter's lock */
     engine_object *engine;
     PyObject *kept; /* NULL after close() */
 } plan_object;
@@ -129,20 +129,27 @@ static bool picks_read(PyObject *object, uint32_t **picks_p, size_t *count_p)
     return true;
 }
 
-static ferry_future *submit(plan_object *self, const uint32_t *picks, size_t pick_count,
-                            const ferry_op_options *options)
+/* A call without the interpreter's lock has ended: what was closed meanwhile goes. */
+static void end_use(plan_object *self)
 {
-    ferry_plan *plan = self->plan, *closed = NULL;
-    ferry_future *future;
-    self->posting++;
-    Py_BEGIN_ALLOW_THREADS;
-    future = ferry_plan_post(plan, picks, pick_count, options);
-    Py_END_ALLOW_THREADS;
+    ferry_plan *closed = NULL;
     if (--self->posting == 0) {
         closed = self->closed;
         self->closed = NULL;
     }
     ferry_plan_release(closed);
+}
+
+static ferry_future *submit(plan_object *self, const uint32_t *picks, size_t pick_count,
+                            const ferry_op_options *options)
+{
+    ferry_plan *plan = self->plan;
+    ferry_future *future;
+    self->posting++;
+    Py_BEGIN_ALLOW_THREADS;
+    future = ferry_plan_post(plan, picks, pick_count, options);
+    Py_END_ALLOW_THREADS;
+    end_use(self);
     return future;
 }
 
@@ -162,6 +169,28 @@ static PyObject *plan_post(plan_object *self, PyObject *const *arguments, Py_ssi
     free(picks);
     options_clear(&made);
     return result;
+}
+
+static PyObject *plan_enqueue(plan_object *self, PyObject *arguments)
+{
+    const char *name;
+    unsigned long long stream = 0;
+    if (!PyArg_ParseTuple(arguments, "s|K:enqueue", &name, &stream))
+        return NULL;
+    ferry_device *device = engine_device(self->engine, name);
+    if (!device || !is_open(self))
+        return NULL;
+    ferry_plan *plan = self->plan;
+    ferry_error *error = NULL;
+    ferry_status status;
+    self->posting++;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ferry_plan_enqueue(plan, device, (void *)(uintptr_t)stream, &error);
+    Py_END_ALLOW_THREADS;
+    end_use(self);
+    if (status != FERRY_OK)
+        return error ? raise_error(error) : raise_status(status, NULL);
+    return new_reference(Py_None);
 }
 
 static PyObject *plan_close(plan_object *self, PyObject *ignored)
@@ -187,10 +216,10 @@ static PyObject *plan_describe(plan_object *self, PyObject *ignored)
     ferry_status status = ferry_plan_describe(self->plan, &info);
     if (status != FERRY_OK)
         return raise_status(status, NULL);
-    return Py_BuildValue("KKKKK", (unsigned long long)info.op_count,
+    return Py_BuildValue("KKKKKK", (unsigned long long)info.op_count,
                          (unsigned long long)info.part_count, (unsigned long long)info.wait_count,
-                         (unsigned long long)info.access_count,
-                         (unsigned long long)info.size_bytes);
+                         (unsigned long long)info.access_count, (unsigned long long)info.size_bytes,
+                         (unsigned long long)info.graph_count);
 }
 
 static PyObject *plan_get_engine(plan_object *self, void *ignored)
@@ -217,6 +246,10 @@ static PyMethodDef plan_methods[] = {
     METHOD("post", plan_post, METH_FASTCALL | METH_KEYWORDS,
            "post(*, picks=None, **options): submits all operations, or those with these indices, "
            "as one."),
+    METHOD(
+        "enqueue", plan_enqueue, METH_VARARGS,
+        "Puts the plan's copies on a stream of a GPU, past the engine's order. The plan is to be "
+        "kept until the stream has done them."),
     METHOD("close", plan_close, METH_NOARGS,
            "Gives up what the plan keeps. Its posts go on, and keep it until they are quiet."),
     METHOD("_describe", plan_describe, METH_NOARGS, "The fields of PlanInfo."),

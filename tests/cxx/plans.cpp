@@ -62,6 +62,11 @@ static void check_posts()
     CHECK(is_filled(copy, 0, 32, 9) && late.wait() == FERRY_OK);
     CHECK(plan.post({2}, ferry::options().deadline_ns(1)).wait() == FERRY_E_DEADLINE);
 
+    CHECK(info.graph_count == 0); /* nothing of it is on a GPU */
+    ferry::result<void> put = plan.enqueue(engine.device("host:0"), nullptr);
+    CHECK(!put && put.error().status() != FERRY_OK);
+    CHECK(ferry::plan().enqueue(nullptr, nullptr).error().status() == FERRY_E_INVALID);
+
     ferry::plan moved = std::move(plan);
     CHECK(!plan && plan.post().poll() == FERRY_E_INVALID && plan.describe().op_count == 0);
     plan = std::move(moved);

@@ -24,6 +24,15 @@ class Plans(EngineCase):
         info = plan.describe()
         self.assertEqual((info.op_count, info.wait_count, info.size_bytes), (3, 1, 16))
         self.assertEqual(repr(plan), "<ferry.Plan, 3 operations>")
+        self.assertEqual(info.graph_count, 0)  # nothing of it is on a GPU
+        for error, arguments in (
+            (ferry.FerryError, ("host:0",)),
+            (ferry.NotFoundError, ("cuda:7", 1)),
+            (TypeError, ()),
+            (TypeError, (0,)),
+        ):
+            with self.assertRaises(error):
+                plan.enqueue(*arguments)
         self.assertIs(plan.engine, self.engine)
         self.assertIsNone(await plan.post())
         self.assertEqual(target, b"abcdefgh")
@@ -194,6 +203,7 @@ class Plans(EngineCase):
         self.assertTrue(plan.closed)
         self.assertRaisesRegex(ValueError, "closed", plan.post)
         self.assertRaisesRegex(ValueError, "closed", plan.describe)
+        self.assertRaisesRegex(ValueError, "closed", plan.enqueue, "host:0")
         self.assertEqual(repr(plan), "<ferry.Plan, closed>")
         self.assertRaises(BufferError, target.append, 1)  # the post keeps it
         promise.resolve()

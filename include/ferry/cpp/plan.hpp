@@ -240,6 +240,16 @@ class plan : public detail::unique_handle<ferry_plan, ferry_plan_release>
         return posted(picks.empty() ? &none : picks.data(), picks.size(), with);
     }
 
+    /* Puts the copies on a stream of the program's, past the engine's order: ferry_plan_enqueue. */
+    result<void> enqueue(ferry_device *device, void *native_stream) const
+    {
+        ferry_error *why = nullptr;
+        ferry_status status = ferry_plan_enqueue(native_, device, native_stream, &why);
+        if (status != FERRY_OK)
+            return detail::take(status, why);
+        return {};
+    }
+
     /* Zeros of an empty handle. */
     ferry_plan_info describe() const noexcept
     {
