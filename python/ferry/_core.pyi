@@ -14,7 +14,8 @@ from typing import (
 )
 
 from ._engine import Engine as _Engine
-from ._types import After, Memory, Offsets, Spans
+from ._group import Group as _Group
+from ._types import After, Memory, Offsets, Picks, Spans
 
 T = TypeVar("T")
 
@@ -295,6 +296,9 @@ class Group:
     def _next_notice(
         self, timeout: Optional[float], convert: Callable[[Future[T]], T], /
     ) -> Future[T]: ...
+    def _next_event(
+        self, timeout: Optional[float], convert: Callable[[Future[T]], T], /
+    ) -> Future[T]: ...
     def give_notice(self) -> Future[None]: ...
     def _leave(self) -> Future[None]: ...
     def _close(self) -> None: ...
@@ -400,3 +404,168 @@ class Window:
     ) -> Future[None]: ...
     def close(self) -> Future[None]: ...
     def _describe(self) -> Tuple[Any, ...]: ...
+
+class Operations:
+    def __init__(self, engine: Engine) -> None: ...
+    @property
+    def engine(self) -> _Engine: ...
+    def __len__(self) -> int: ...
+    def copy(
+        self,
+        dst: Memory,
+        src: Memory,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def copy_blocks(
+        self,
+        dst: Memory,
+        src: Memory,
+        dst_offsets: Offsets,
+        src_offsets: Offsets,
+        sizes: Offsets,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> range: ...
+    def get(
+        self,
+        window: Window,
+        offset: int,
+        span: Memory,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def put(
+        self,
+        window: Window,
+        offset: int,
+        span: Memory,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def get_blocks(
+        self,
+        window: Window,
+        window_offsets: Offsets,
+        span: Memory,
+        span_offsets: Offsets,
+        sizes: Offsets,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> range: ...
+    def put_blocks(
+        self,
+        window: Window,
+        window_offsets: Offsets,
+        span: Memory,
+        span_offsets: Offsets,
+        sizes: Offsets,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> range: ...
+    def send(
+        self,
+        group: _Group,
+        peer: int,
+        span: Memory,
+        /,
+        *,
+        tag: int = 0,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def recv(
+        self,
+        group: _Group,
+        peer: int,
+        span: Memory,
+        /,
+        *,
+        tag: int = 0,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def send_notice(
+        self,
+        group: _Group,
+        peer: int,
+        data: Memory,
+        /,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+    def nop(
+        self,
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int: ...
+
+class Plan:
+    @classmethod
+    def _make(cls, operations: Operations, /) -> Any: ...
+    @property
+    def engine(self) -> _Engine: ...
+    @property
+    def closed(self) -> bool: ...
+    def post(
+        self,
+        *,
+        picks: Optional[Picks] = None,
+        after: After = (),
+        reads: Spans = (),
+        writes: Spans = (),
+        timeout: Optional[float] = None,
+        deadline_ns: int = 0,
+        label: Optional[str] = None,
+        priority: int = 0,
+        user_data: int = 0,
+        scope: Optional[Scope] = None,
+        untracked: bool = False,
+    ) -> Future[None]: ...
+    def close(self) -> None: ...
+    def enqueue(self, device: str, stream: int = 0, /) -> None: ...
+    def _describe(self) -> Tuple[int, int, int, int, int, int]: ...

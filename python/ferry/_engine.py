@@ -28,8 +28,9 @@ from typing import (
 )
 
 from . import _core
-from ._core import Completions, Future, Promise
+from ._core import Completions, Future, Operations, Promise
 from ._group import Joining
+from ._plan import Plan
 from ._scope import Scope
 from ._stats import Stats
 from ._types import After, Spans
@@ -247,9 +248,21 @@ class Engine(_core.Engine):
 
         `store` is where the members meet ("file:DIR", "etcd://host:2379", "mem:NAME"), `job` what
         they call themselves. Options: size, size_min, rank, place, secret (bytes), lease, timeout
-        and linger (seconds), network and the other fields of ferry_group_options.
+        and linger (seconds), network and the other fields of ferry_group_options. `kind="open"`:
+        members come and go, `size` of them at most, and Group.next_event() tells of them.
         """
         return Joining(self, dict(options, store=store, job=job))
+
+    def operations(self) -> Operations:
+        """An empty list of Operations, for plan()."""
+        return Operations(self)
+
+    def plan(self, operations: Operations) -> Plan:
+        """A Plan of a list of operations, to be posted many times; the list may grow after it."""
+        if operations.engine is not self:
+            raise ValueError("the operations are of another engine")
+        plan: Plan = Plan._make(operations)
+        return plan
 
     def scope(
         self,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import struct
 import sys
 from types import TracebackType
 from typing import (
@@ -63,6 +64,20 @@ class Member(NamedTuple):
     nccl_groups: int
 
 
+class Event(NamedTuple):
+    """What has happened to a member of a group."""
+
+    #: HERE: it has joined; LEFT or DEAD: it has ended.
+    state: MemberState
+    rank: int
+    #: The member's.
+    incarnation: int
+    #: So many events before this one were dropped, because nobody took them.
+    lost: int
+    #: In an open group it grows, and is the same for all members; 0 in a closed one.
+    number: int
+
+
 class Notice(NamedTuple):
     """A notice of a member."""
 
@@ -79,6 +94,15 @@ def _as_ranks(future: "Future[List[int]]") -> List[int]:
     return [
         int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)
     ]
+
+
+_EVENT = struct.Struct("@iIQQ")  # ferry_group_event, to which later versions may add
+
+
+def _as_event(future: "Future[Event]") -> Event:
+    data, number = future._value()
+    state, rank, incarnation, lost = _EVENT.unpack_from(data)
+    return Event(MemberState(state), rank, incarnation, lost, number)
 
 
 def _as_notice(future: "Future[Notice]") -> Notice:
@@ -217,6 +241,27 @@ class Group:
         the future where that matters: its result says, if it is not cancelled.
         """
         return self._group._next_notice(timeout, _as_notice)
+
+    def next_event(self, *, timeout: Optional[float] = None) -> "Future[Event]":
+        """Takes the next Event of the group: that another member has joined, left or died.
+
+        >>> import asyncio, ferry
+        >>> async def main():
+        ...     def join(engine):
+        ...         return engine.join(store="mem:event", job="one", kind="open", size=8)
+        ...     async with ferry.Engine() as engine, ferry.Engine() as other:
+        ...         async with join(engine) as group:
+        ...             async with join(other):
+        ...                 here = await group.next_event()
+        ...             gone = await group.next_event()
+        ...             return here.state.name, gone.state.name, here.rank == gone.rank
+        >>> asyncio.run(main())
+        ('HERE', 'LEFT', True)
+
+        A task that is cancelled while it awaits this may drop an event that has just come, as with
+        next_notice().
+        """
+        return self._group._next_event(timeout, _as_event)
 
     def barrier(
         self,

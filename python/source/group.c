@@ -25,8 +25,17 @@ static PyObject *group_wrap(engine_object *engine, ferry_group *group)
 
 /* What a join is given that is more than a number or a text. */
 struct join_objects {
-    PyObject *rank, *secret, *lease, *timeout, *linger;
+    PyObject *rank, *secret, *lease, *timeout, *linger, *events_max;
 };
+
+static bool read_kind(const char *text, ferry_group_kind *kind_p)
+{
+    *kind_p = strcmp(text, "open") == 0 ? FERRY_GROUP_OPEN : FERRY_GROUP_CLOSED;
+    if (*kind_p == FERRY_GROUP_OPEN || strcmp(text, "closed") == 0)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "kind is \"closed\" or \"open\"");
+    return false;
+}
 
 static bool read_join_objects(engine_object *self, ferry_group_options *options,
                               const struct join_objects *objects)
@@ -36,6 +45,8 @@ static bool read_join_objects(engine_object *self, ferry_group_options *options,
             return false;
         options->has_rank = true;
     }
+    if (objects->events_max && !number_u32(objects->events_max, "events_max", &options->events_max))
+        return false;
     if (objects->secret != Py_None) {
         char *secret;
         Py_ssize_t size_bytes;
@@ -79,20 +90,23 @@ PyObject *engine_join(engine_object *self, PyObject *arguments, PyObject *names)
                                "unexpected_max",
                                "registration_cache_bytes",
                                "gpu_way",
+                               "kind",
+                               "events_max",
                                NULL};
     ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
-    struct join_objects objects = {Py_None, Py_None, Py_None, Py_None, Py_None};
+    struct join_objects objects = {Py_None, Py_None, Py_None, Py_None, Py_None, NULL};
     unsigned long long window_bytes = 0, registration_bytes = 0;
+    const char *kind = "closed";
     int gpu_way = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "ss|$IIOzOOOzOIzzzzzIKIKi:join", keywords, &options.store,
+            arguments, names, "ss|$IIOzOOOzOIzzzzzIKIKisO:join", keywords, &options.store,
             &options.job, &options.size, &options.size_min, &objects.rank, &options.place,
             &objects.secret, &objects.lease, &objects.timeout, &options.network, &objects.linger,
             &options.device_count, &options.store_user, &options.store_password,
             &options.store_ca_path, &options.store_certificate_path, &options.store_key_path,
             &options.window_messages, &window_bytes, &options.unexpected_max, &registration_bytes,
-            &gpu_way) ||
-        !read_join_objects(self, &options, &objects))
+            &gpu_way, &kind, &objects.events_max) ||
+        !read_kind(kind, &options.kind) || !read_join_objects(self, &options, &objects))
         return NULL;
     options.window_bytes = (size_t)window_bytes;
     options.registration_cache_bytes = (size_t)registration_bytes;
@@ -272,6 +286,16 @@ static PyObject *group_alive(group_object *self, PyObject *arguments)
     return future_wrap(self->engine, ferry_group_alive(self->group, deadline_ns), convert);
 }
 
+static PyObject *group_next_event(group_object *self, PyObject *arguments)
+{
+    PyObject *timeout, *convert;
+    int64_t deadline_ns;
+    if (!PyArg_ParseTuple(arguments, "OO:_next_event", &timeout, &convert) ||
+        !number_deadline_ns(self->engine, timeout, &deadline_ns) || !group_is_open(self))
+        return NULL;
+    return future_wrap(self->engine, ferry_group_event_next(self->group, deadline_ns), convert);
+}
+
 static PyObject *group_give_notice(group_object *self, PyObject *ignored)
 {
     (void)ignored;
@@ -373,6 +397,7 @@ static PyMethodDef group_methods[] = {
     METHOD("_try_get", group_try_get, METH_VARARGS, "_try_get(key, timeout, convert)"),
     METHOD("_watch", group_watch, METH_VARARGS, "_watch(key, seen, timeout, convert)"),
     METHOD("_alive", group_alive, METH_VARARGS, "_alive(timeout, convert)"),
+    METHOD("_next_event", group_next_event, METH_VARARGS, "_next_event(timeout, convert)"),
     METHOD("_nccl_pause", group_nccl_pause, METH_O, "ferry_group_nccl_pause"),
     METHOD("_nccl_resume", group_nccl_resume, METH_NOARGS, "ferry_group_nccl_resume"),
     METHOD("_step", group_step, METH_VARARGS, "_step(step, timeout)"),

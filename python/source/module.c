@@ -5,6 +5,8 @@
 #include "future.h"
 #include "group.h"
 #include "holder.h"
+#include "operations.h"
+#include "plan.h"
 #include "promise.h"
 #include "scope.h"
 #include "span.h"
@@ -79,7 +81,8 @@ static int core_exec(PyObject *module)
     if (engine_add_type(module) || future_add_type(module) || promise_add_type(module) ||
         buffer_add_type(module) || span_add_type(module) || completions_add_type(module) ||
         group_add_type(module) || window_add_type(module) || scope_add_type(module) ||
-        add_statuses(module) || PyModule_AddStringConstant(module, "VERSION", ferry_version()))
+        operations_add_type(module) || plan_add_type(module) || add_statuses(module) ||
+        PyModule_AddStringConstant(module, "VERSION", ferry_version()))
         return -1;
     is_made = true;
     return 0;

@@ -14,15 +14,7 @@
 #include "span.h"
 #include "type.h"
 
-typedef struct window_object {
-    PyObject base;
-    ferry_window *window;
-    engine_object *engine;
-    PyObject *ready;      /* Future: it is open, or was found */
-    ferry_future *closed; /* NULL before close() */
-} window_object;
-
-static PyTypeObject *window_type;
+PyTypeObject *window_type;
 
 /* A Window of a type that is derived here; takes what ferry has returned. */
 static PyObject *window_wrap(PyTypeObject *type, engine_object *engine, ferry_window *window,

@@ -128,7 +128,7 @@ class Stage:
 def nav_of(reference, pages):
     """mkdocs' list of pages, as YAML. Pages that have no place of their own come under "How it works"."""
     lines = ["nav:", "  - Home: index.md", "  - Guide: guide.md", "  - Cookbook:"]
-    cookbook = ["index", "event-to-peer", "kv-blocks", "kv-window", "own-epoll", "libuv",
+    cookbook = ["index", "event-to-peer", "kv-blocks", "kv-window", "kv-plan", "own-epoll", "libuv",
                 "deadline-quiet", "scope", "reduction", "dead-peer", "back-pressure", "completion-queue", "file-into-span",
                 "find-slow", "other-library"]
     lines += [f"    - cookbook/{name}.md" for name in cookbook]

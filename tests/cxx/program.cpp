@@ -37,6 +37,7 @@ CHECK_ENUM(ferry_capability);
 CHECK_ENUM(ferry_member_state);
 CHECK_ENUM(ferry_window_rights);
 CHECK_ENUM(ferry_window_state);
+CHECK_ENUM(ferry_group_kind);
 
 /* What C makes of an initialiser C++ makes too, byte by byte; so both are static, where also the
  * bytes between fields are zero. */
@@ -60,6 +61,7 @@ static void check_inits()
     static ferry_message_info message_info = FERRY_MESSAGE_INFO_INIT;
     static ferry_window_info window_info = FERRY_WINDOW_INFO_INIT;
     static ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
+    static ferry_plan_info plan_info = FERRY_PLAN_INFO_INIT;
     check_init(engine_options, c_engine_options);
     check_init(op, c_op_options);
     check_init(device, c_device_options);
@@ -69,6 +71,7 @@ static void check_inits()
     check_init(message_info, c_message_info);
     check_init(window_info, c_window_info);
     check_init(group, c_group_options);
+    check_init(plan_info, c_plan_info);
 }
 
 static ferry_status seen = FERRY_OK;

@@ -21,6 +21,7 @@ FILL_(c_barrier_options, ferry_barrier_options, FERRY_BARRIER_OPTIONS_INIT)
 FILL_(c_message_info, ferry_message_info, FERRY_MESSAGE_INFO_INIT)
 FILL_(c_window_info, ferry_window_info, FERRY_WINDOW_INFO_INIT)
 FILL_(c_group_options, ferry_group_options, FERRY_GROUP_OPTIONS_INIT)
+FILL_(c_plan_info, ferry_plan_info, FERRY_PLAN_INFO_INIT)
 
 #define IS_INT_(name_) _Static_assert(sizeof(name_) == sizeof(int), #name_)
 IS_INT_(ferry_status);
@@ -37,3 +38,4 @@ IS_INT_(ferry_capability);
 IS_INT_(ferry_member_state);
 IS_INT_(ferry_window_rights);
 IS_INT_(ferry_window_state);
+IS_INT_(ferry_group_kind);

@@ -17,6 +17,7 @@ void c_barrier_options(void *there);
 void c_message_info(void *there);
 void c_window_info(void *there);
 void c_group_options(void *there);
+void c_plan_info(void *there);
 
 #ifdef __cplusplus
 }

@@ -36,11 +36,21 @@ async def use(engine: ferry.Engine) -> bytes:
         await window.put_blocks([0], b"abcd", range(1), 4)
         await group.send_notice(1, b"told", after=window.close())
         value += (await group.next_notice(timeout=1.0)).data
+        operations = engine.operations()
+        first: int = operations.copy(buffer, bytes(8), label="first", reads=[buffer])
+        blocks: range = operations.get_blocks(window, [0], buffer, range(1), 4)
+        operations.send_notice(group, 1, b"taken")
+        with engine.plan(operations) as plan:
+            await plan.post(picks=[first, *blocks], timeout=1.0)
+            number = plan.describe().op_count
+    async with engine.join(store="mem:x", job="z", kind="open", size=4, events_max=64) as group:
+        number = (await group.next_event(timeout=1.0)).rank
     return await engine.promise().future + value
 async def later() -> str:
     return "text"
 """
 WRONG = USE.replace("number: int", "number: str").replace("tag=3", "tog=3").replace("both", "all")
+WRONG = WRONG.replace("picks=", "pick=")
 
 
 class Examples(unittest.TestCase):
@@ -58,7 +68,7 @@ class Examples(unittest.TestCase):
         self.assertRegex(done.stdout, "^32 blocks of 65536 bytes, checksum [0-9a-f]{8}\n$")
 
     def test_cookbook(self):
-        for name in ("kv_blocks.py", "kv_window.py"):
+        for name in ("kv_blocks.py", "kv_plan.py", "kv_window.py"):
             done = subprocess.run(
                 [sys.executable, str(TREE / "examples/cookbook" / name)],
                 capture_output=True,
@@ -117,3 +127,4 @@ class Package(unittest.TestCase):
         self.assertIn('"tog"', done.stdout)
         self.assertIn('"call" of "Engine"', done.stdout)
         self.assertIn('"open_window" of "Group"', done.stdout)
+        self.assertIn('"pick" for "post" of "Plan"', done.stdout)

@@ -6,9 +6,12 @@
 #include <ferry/cpp/error.hpp>
 #include <ferry/cpp/handle.hpp>
 #include <ferry/future.h>
+#include <ferry/group.h>
 #include <ferry/message.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -84,6 +87,24 @@ class future : public detail::shared_handle<ferry_future, ferry_future_retain, f
         if (ferry_future_value(native_, &found) != FERRY_OK)
             return std::nullopt;
         return std::string_view(static_cast<const char *>(found.data), found.size_bytes);
+    }
+
+    /* The value's version: of a key, which grows; of an event of an open group, its number. */
+    std::uint64_t version() const noexcept
+    {
+        ferry_value found = FERRY_VALUE_INIT;
+        return ferry_future_value(native_, &found) == FERRY_OK ? found.version : 0;
+    }
+
+    /* Of group::next_event: what has happened, and to whom. */
+    std::optional<ferry_group_event> event() const noexcept
+    {
+        ferry_value found = FERRY_VALUE_INIT;
+        ferry_group_event event = {};
+        if (ferry_future_value(native_, &found) != FERRY_OK || found.size_bytes < sizeof event)
+            return std::nullopt;
+        std::memcpy(&event, found.data, sizeof event);
+        return event;
     }
 
     /* Whose message or notice it was, and how large: ferry_message_describe. */

@@ -142,6 +142,15 @@ class options
         return *this;
     }
 
+    /* Whether nothing was set. */
+    bool is_plain() const noexcept
+    {
+        return after_.empty() && accesses_.empty() && native_.deadline_ns == 0 &&
+               native_.label == nullptr && native_.priority == FERRY_PRIORITY_NORMAL &&
+               native_.flags == 0 && native_.user_data == 0 && native_.queue == nullptr &&
+               native_.scope == nullptr;
+    }
+
     /* For a call of C; valid until this changes or goes. */
     const ferry_op_options *native() const
     {
