@@ -29,11 +29,12 @@ extern "C" {
  * touch at both ends (copies, gets and puts) are moved as one in a post of the whole plan.
  *
  *  ops            borrowed during the call. What they name belongs to the caller, and must not be
- *                 released while a post may still use it, except for buffers and groups, which the
- *                 plan keeps. A window is closed by its release, also if a plan names it: a post
- *                 that uses it fails then with FERRY_E_NOT_FOUND as the cause. The bytes of a notice and labels with
- *                 FERRY_OP_LABEL_COPIED are copied. Of an operation's options the label, flags,
- *                 priority and accesses count; the others must be zero, since they belong to a post
+ *                 released while a post may still use it, except for buffers and groups, which
+ *                 the plan keeps. A window is closed by its release, also if a plan names it: a
+ *                 post that uses it fails then, with FERRY_E_NOT_FOUND as the cause. The bytes of
+ *                 a notice and labels with FERRY_OP_LABEL_COPIED are copied. Of an operation's
+ *                 options the label, flags, priority and accesses count; the others must be zero,
+ *                 since they belong to a post
  *  op_size_bytes  sizeof(ferry_op) in the caller's version, as in ferry_batch
  *  count          at most FERRY_PLAN_OPS_MAX. 0: a plan whose posts do nothing
  *  plan_p         receives the plan, which the caller ends with ferry_plan_release. Set only on
