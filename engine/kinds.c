@@ -21,6 +21,7 @@
 #include "engine/messages/stage.h"
 #include "engine/messages/take.h"
 #include "engine/messages/window.h"
+#include "engine/plans/launch.h"
 #include "engine/plans/post.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
@@ -55,4 +56,5 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FRY_OP_ACCEPT] = &fry_kind_accept,
     [FRY_OP_STAGE] = &fry_kind_stage,
     [FRY_OP_LOT] = &fry_kind_lot,
+    [FRY_OP_LAUNCH] = &fry_kind_launch,
 };

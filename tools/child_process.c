@@ -55,8 +55,12 @@ static void tell_all(const child_process *children, int count, int number)
     }
 }
 
-/* Reaps all children that have ended. Returns how many still run. */
-static int reap_all(child_process *children, int count, int *result_p)
+/*
+ * Reaps all children that have ended. Returns how many still run. is_told: they were told to end,
+ * or a signal came. Before that, one that a signal ended is the cause, though others can have
+ * noticed and failed before it can be reaped.
+ */
+static int reap_all(child_process *children, int count, bool is_told, int *result_p)
 {
     int running = 0;
     for (int i = 0; i < count; i++) {
@@ -64,7 +68,8 @@ static int reap_all(child_process *children, int count, int *result_p)
         int status = 0;
         if (child->pid > 0 && waitpid(child->pid, &status, WNOHANG) == child->pid) {
             reap(child, status);
-            if (*result_p == 0)
+            bool is_cause = !is_told && child->result > 128 && *result_p <= 128;
+            if (*result_p == 0 || is_cause)
                 *result_p = child->result;
         }
         running += child->pid > 0;
@@ -76,16 +81,18 @@ static int reap_all(child_process *children, int count, int *result_p)
 static int watch(child_process *children, int count, const sigset_t *signals)
 {
     int result = 0;
-    bool is_ending = false;
+    bool is_ending = false, is_told = false;
     struct timespec left = {.tv_sec = GRACE_S};
-    while (reap_all(children, count, &result) > 0) {
+    while (reap_all(children, count, is_told, &result) > 0) {
         is_ending = is_ending || result != 0;
         siginfo_t info;
         int number = sigtimedwait(signals, &info, is_ending ? &left : NULL);
         if (number < 0 && errno == EAGAIN) {
             tell_all(children, count, SIGKILL);
+            is_told = true;
             left.tv_sec = GRACE_S;
         } else if (number == SIGINT || number == SIGTERM) {
+            is_told = true;
             /* A terminal sends the signal to all. */
             if (info.si_code != SI_KERNEL)
                 tell_all(children, count, number);

@@ -21,7 +21,8 @@ typedef struct child_process {
 /*
  * Runs them all and waits for their ends. When one fails, or a signal comes, the others have some
  * seconds to see it by themselves, then are ended. They die with the parent. Returns 0, or the exit
- * status of the first that failed, after a message on stderr if a signal ended it.
+ * status of the first that failed, after a message on stderr if a signal ended it; if others failed
+ * because a signal ended one, that one's.
  */
 int children_run(child_process *children, int count);
 

@@ -50,6 +50,9 @@
     X(cuStreamBeginCapture, 10010)                                                                 \
     X(cuStreamEndCapture, 10000)                                                                   \
     X(cuGraphDestroy, 10000)                                                                       \
+    X(cuGraphInstantiate, 12000)                                                                   \
+    X(cuGraphExecDestroy, 10000)                                                                   \
+    X(cuGraphLaunch, 10000)                                                                        \
     X(cuStreamWriteValue32, 11070)                                                                 \
     X(cuStreamWaitValue32, 11070)                                                                  \
     X(cuEventCreate, 2000)                                                                         \

@@ -174,18 +174,6 @@ fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
     return node;
 }
 
-fry_node *fry_request_launch(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                             fry_graph *graph, size_t size_bytes, fry_refusal *why_p)
-{
-    fry_node *node = fry_request_node(request, FERRY_OP_COPY, why_p);
-    if (node == NULL)
-        return NULL;
-    node->has_rows = node->is_launch = node->is_untracked = true;
-    init_copy(node, dst, src, size_bytes);
-    node->op.copy.graph = graph;
-    return node;
-}
-
 ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                          const ferry_op_options *options)
 {

@@ -21,11 +21,4 @@ fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const fe
 fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
                                 const fry_row_span *src, fry_refusal *why_p);
 
-/*
- * Makes the node of a device's graph of copies, which is untracked, holds no buffer, and goes on a
- * stream for copies between the two spans: those of the graph's first copy. size_bytes: of all.
- */
-fry_node *fry_request_launch(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                             fry_graph *graph, size_t size_bytes, fry_refusal *why_p);
-
 #endif

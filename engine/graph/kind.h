@@ -140,6 +140,8 @@ typedef struct fry_op_kind {
     /* How many bytes it moves, for records; sets *flow_p if it has two ends. Any thread that has
      * the node, also beside the baton's holder, so it reads what submitting has set. NULL: none. */
     uint64_t (*moved_bytes)(const fry_node *node, uint64_t *flow_p);
+    /* The same by ferry_way, if these are not one: a launch. */
+    void (*moved_by_way)(const fry_node *node, uint64_t *bytes_by_way);
     /* The member that a failure of its own is about. Whoever has the node. NULL: none. */
     int32_t (*rank)(const fry_node *node);
     /* Sets the fields of the view that differ from the preset. With the baton. NULL: none. */

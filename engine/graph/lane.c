@@ -19,7 +19,7 @@
 
 static void set_rows(fry_copy *copy, const fry_node *node)
 {
-    if (node->is_launch) {
+    if (node->kind == FRY_OP_LAUNCH) {
         copy->row_count = 0;
         copy->graph = node->op.copy.graph;
         return;

@@ -41,6 +41,7 @@ enum {
     FRY_OP_ACCEPT,                   /* a receive for another member's put: reach.c */
     FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
     FRY_OP_LOT,                      /* messages launched together: pairing.c */
+    FRY_OP_LAUNCH,                   /* a post of a plan that is one command: plans/launch.c */
     FRY_OP_KINDS,
 };
 
@@ -197,7 +198,10 @@ typedef struct fry_copy_op {
         struct {
             size_t dst_offset, src_offset;
         };
-        fry_graph *graph; /* if is_launch */
+        struct {
+            fry_graph *graph;
+            void *owner; /* the plan, which is kept */
+        };               /* of a launch, whose buffers are those of the graph's first copy */
     };
     size_t size_bytes; /* of all rows, or of all copies of the graph */
 } fry_copy_op;
@@ -362,7 +366,8 @@ struct fry_node {
     uint8_t device_waits : 4; /* edges ON_DEVICE from other streams: less than FRY_STREAM_WAITS */
     uint8_t way : 2;          /* ferry_gpu_way of a message of GPU memory that has gone; else 0 */
     uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
-                                 source, then its destination are its first two uses */
+                                 source, then its destination are its first two uses. Also a launch,
+                                 whose uses are the accesses of its plan */
     uint8_t is_timed : 1;     /* entered_ns is exact, and its latency is counted */
     uint8_t : 0;              /* else C has one place of them all, written as one */
     uint8_t priority : 2;     /* the lowest bits of a ferry_priority. This byte is not written once
@@ -370,8 +375,6 @@ struct fry_node {
     uint8_t has_note : 1;     /* like FRY_NODE_HAS_NOTE */
     uint8_t is_staged : 1;    /* message: a device alone reads and writes its memory */
     uint8_t is_untracked : 1; /* its spans are not listed with their buffers */
-    uint8_t is_launch : 1;    /* copy: of a device's graph. It is untracked and has_rows, but has no
-                                 uses; its buffers are of the graph's first copy */
     uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
                                  fry_outside. Atomic */
     uint8_t requested;        /* a cancel is in the requests stack. Atomic */
@@ -423,9 +426,10 @@ static inline uint8_t fry_node_shown_kind(const fry_node *node)
 {
     if (fry_likely(node->kind < FRY_OP_TAKE))
         return node->kind;
-    return node->kind == FRY_OP_GIVE   ? FERRY_OP_SEND
-           : node->kind < FRY_OP_STAGE ? FERRY_OP_RECV
-                                       : FERRY_OP_COPY;
+    return node->kind == FRY_OP_GIVE     ? FERRY_OP_SEND
+           : node->kind < FRY_OP_STAGE   ? FERRY_OP_RECV
+           : node->kind == FRY_OP_LAUNCH ? FERRY_OP_PLAN
+                                         : FERRY_OP_COPY;
 }
 
 static inline fry_node *fry_node_of(const ferry_future *future)

@@ -88,7 +88,8 @@ bool fry_lane_can_wait_for(const fry_node *from, const fry_node *to, fry_edge_na
 {
     if (!is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
-    if (fry_unlikely(to->kind != FERRY_OP_COPY && to->kind != FRY_OP_STAGE))
+    if (fry_unlikely(to->kind != FERRY_OP_COPY && to->kind != FRY_OP_STAGE &&
+                     to->kind != FRY_OP_LAUNCH))
         return fry_node_stands(to) && can_stand_behind(from, to, nature);
     const fry_lane *own = to->op.copy.stand.lane;
     if (own == NULL)

@@ -5,7 +5,7 @@
 #include "engine/graph/kind.h"
 #include "engine/graph/scope.h"
 
-_Static_assert((size_t)FRY_OP_KINDS <= FERRY_STATS_KINDS, "kinds have room");
+_Static_assert((size_t)FRY_OP_JOIN <= FERRY_STATS_KINDS, "kinds that users see have room");
 _Static_assert(FERRY_WAYS <= FERRY_STATS_WAYS, "and ways");
 
 ferry_status fry_tally_open(ferry_engine *engine)
@@ -66,6 +66,14 @@ void fry_tally_counts_device_copy(fry_tally *tally, const fry_node *node)
                     : to == from              ? FERRY_WAY_ON_DEVICE
                                               : FERRY_WAY_BETWEEN_DEVICES;
     fry_tally_add(&tally->bytes[way], node->op.copy.size_bytes);
+}
+
+void fry_tally_counts_launch(fry_tally *tally, const fry_node *node)
+{
+    uint64_t bytes[FERRY_STATS_WAYS] = {0};
+    fry_kind(fry_engine_of(&node->future), node)->moved_by_way(node, bytes);
+    for (size_t way = 0; way < FERRY_STATS_WAYS; way++)
+        fry_tally_add(&tally->bytes[way], bytes[way]);
 }
 
 void fry_tally_counts_message(fry_tally *tally, const fry_node *node)
@@ -131,6 +139,7 @@ void fry_tally_read(const fry_tally *tally, ferry_stats *stats)
     read_all(stats->resolved_by_kind, tally->by_kind, FRY_OP_JOIN);
     stats->resolved_by_kind[FERRY_OP_RECV] += fry_load_relaxed(&tally->by_kind[FRY_OP_TAKE]) +
                                               fry_load_relaxed(&tally->by_kind[FRY_OP_ACCEPT]);
+    stats->resolved_by_kind[FERRY_OP_PLAN] += fry_load_relaxed(&tally->by_kind[FRY_OP_LAUNCH]);
     stats->resolved_by_kind[FERRY_OP_SEND] += fry_load_relaxed(&tally->by_kind[FRY_OP_GIVE]);
     for (size_t kind = 0; kind < FRY_OP_JOIN; kind++)
         stats->resolved += stats->resolved_by_kind[kind];

@@ -20,7 +20,7 @@
 
 struct fry_tally {
     uint64_t entered;
-    uint64_t by_kind[FERRY_STATS_KINDS]; /* that have resolved; also kinds that users don't see */
+    uint64_t by_kind[FRY_OP_KINDS]; /* that have resolved; also kinds that users don't see */
     uint64_t bytes[FERRY_STATS_WAYS];
     uint64_t failed[FERRY_STATS_FAILURES]; /* by place in FERRY_STATUS_MAP */
     uint64_t latency_count, latency_sum_ns;
@@ -40,6 +40,7 @@ static inline void fry_tally_add(uint64_t *figure, uint64_t more)
 void fry_tally_times(const ferry_engine *engine, fry_node *node);
 void fry_tally_counts_latency(const ferry_engine *engine, const fry_node *node);
 void fry_tally_counts_failure(fry_tally *tally, ferry_status status);
+void fry_tally_counts_launch(fry_tally *tally, const fry_node *node);
 void fry_tally_counts_message(fry_tally *tally, const fry_node *node);
 void fry_tally_counts_device_copy(fry_tally *tally, const fry_node *node);
 
@@ -67,6 +68,8 @@ static inline void fry_tally_resolves(fry_tally *tally, const fry_node *node)
             fry_tally_counts_device_copy(tally, node);
     } else if (fry_node_is_sent(node) || fry_node_is_received(node)) {
         fry_tally_counts_message(tally, node);
+    } else if (fry_unlikely(node->kind == FRY_OP_LAUNCH)) {
+        fry_tally_counts_launch(tally, node);
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launches: a plan of copies that all stand on streams of one GPU is a graph of its device's
- * (gpu/device.h). A post of all then has one step, and so one part: a copy like any other, which
- * the device begins at one command. What is said of parts holds for it, and nothing else knows.
+ * (gpu/device.h), and a post of all is a *launch*: an operation that stands in a stream of the
+ * device like a copy, and for which the stream begins the graph where it would copy. So it waits on
+ * the device for what stands on devices, and others wait on the device for it. Nothing else knows.
  *
  * The two branches of the graph have the copies to the host's memory, and all others, each in the
  * order of the array. That is more order than the spans ask for, but a copy engine has it anyway.
@@ -10,12 +11,15 @@
 #include "engine/plans/launch.h"
 
 #include "base/log.h"
-#include "engine/api/copy.h"
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/kind.h"
 #include "engine/graph/lane.h"
+#include "engine/graph/node.h"
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
+
+#include <string.h>
 
 /* ---- which plans ---- */
 
@@ -90,14 +94,20 @@ static void say_why(const ferry_plan *plan, const fry_device *device, const fry_
                  "%s: a plan's copies will begin one by one: %s", device->name, fault->message);
 }
 
+static ferry_way way_of(const fry_plan_step *step)
+{
+    const ferry_device *to = step->dst.buffer->device, *from = step->src.buffer->device;
+    return to->host_lane != NULL     ? FERRY_WAY_FROM_DEVICE
+           : from->host_lane != NULL ? FERRY_WAY_TO_DEVICE
+           : to == from              ? FERRY_WAY_ON_DEVICE
+                                     : FERRY_WAY_BETWEEN_DEVICES;
+}
+
 static void be_launched(ferry_plan *plan, fry_device *device, fry_graph *graph)
 {
-    plan->launched = plan->joined[0];
-    plan->launched.access_count = 0;
-    plan->launched.rows.count = 1;
-    plan->launched.rows.graph = graph;
-    plan->launched.rows.graph_bytes = plan->size_bytes;
-    plan->launch = (fry_plan_order){.steps = &plan->launched, .count = 1, .root_count = 1};
+    for (uint32_t i = 0; i < plan->joined_count; i++)
+        plan->by_way[way_of(&plan->joined[i])] += fry_plan_step_bytes(&plan->joined[i]);
+    plan->graph = graph;
     plan->device = device;
 }
 
@@ -128,9 +138,85 @@ fry_refusal fry_plan_launch_make(ferry_plan *plan)
 
 void fry_plan_launch_free(ferry_plan *plan)
 {
-    if (plan->launch.count != 0)
-        plan->device->ops->graph_free(plan->device, plan->launched.rows.graph);
+    if (plan->graph != NULL)
+        plan->device->ops->graph_free(plan->device, plan->graph);
 }
+
+/* ---- its posts ---- */
+
+fry_node *fry_plan_launch_node(fry_request *request, ferry_plan *plan, fry_refusal *why_p)
+{
+    fry_node *node = fry_request_node(request, (ferry_op_kind)FRY_OP_LAUNCH, why_p);
+    if (node == NULL)
+        return NULL;
+    ferry_buffer *dst = plan->joined[0].dst.buffer, *src = plan->joined[0].src.buffer;
+    (void)fry_fetch_add(&plan->references, 1);
+    node->has_rows = true;
+    node->op.copy = (fry_copy_op){.dst = dst,
+                                  .src = src,
+                                  .graph = plan->graph,
+                                  .owner = plan,
+                                  .size_bytes = plan->size_bytes};
+    fry_node_init_spans(node);
+    node->op.copy.stand.lane = fry_lane_between(dst, src, SIZE_MAX);
+    return node;
+}
+
+static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    (void)engine, (void)context;
+    fry_plan_unretain(node->op.copy.owner);
+}
+
+static void freed(ferry_engine *engine, fry_node *node)
+{
+    (void)engine;
+    fry_plan_unretain(node->op.copy.owner);
+}
+
+static void start(fry_turn *turn, fry_node *node)
+{
+    fry_lane_issue(turn, node);
+}
+
+static bool stop(fry_node *node)
+{
+    fry_lane_cancel(node);
+    return true;
+}
+
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    (void)flow_p;
+    return node->op.copy.size_bytes;
+}
+
+static void moved_by_way(const fry_node *node, uint64_t *bytes_by_way)
+{
+    const ferry_plan *plan = node->op.copy.owner;
+    memcpy(bytes_by_way, plan->by_way, sizeof plan->by_way);
+}
+
+static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    (void)engine;
+    view->has_size = true;
+    view->size_bytes = node->op.copy.size_bytes;
+    view->shown_stream = node->op.copy.stand.lane->stream;
+    if (node->state == FRY_NODE_READY)
+        view->reason = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
+}
+
+const fry_op_kind fry_kind_launch = {
+    .traits = FRY_KIND_ON_STREAM | FRY_KIND_STAYS,
+    .discard = discard,
+    .free = freed,
+    .start = start,
+    .stop = stop,
+    .moved_bytes = moved_bytes,
+    .moved_by_way = moved_by_way,
+    .describe = describe,
+};
 
 /* ---- the program's streams ---- */
 
@@ -157,7 +243,7 @@ static fry_refusal check(const ferry_plan *plan, const ferry_device *device)
     ferry_engine *engine = plan->engine;
     if (device == NULL)
         return fry_refuse(engine, FRY_REFUSED_PLAN_DEVICE);
-    if (plan->launch.count == 0)
+    if (plan->graph == NULL)
         return fry_refuse(engine, FRY_REFUSED_PLAN_NO_GRAPH);
     if (device->device != plan->device)
         return fry_refuse(engine, FRY_REFUSED_PLAN_DEVICE);
@@ -180,7 +266,7 @@ ferry_status ferry_plan_enqueue(ferry_plan *plan, ferry_device *device, void *na
     if (why != FRY_TAKEN)
         return refuse(why, error_p);
     fry_fault fault = {.rank = -1};
-    ferry_status status = plan->device->ops->graph_enqueue(plan->device, plan->launched.rows.graph,
-                                                           native_stream, &fault);
+    ferry_status status =
+        plan->device->ops->graph_enqueue(plan->device, plan->graph, native_stream, &fault);
     return status == FERRY_OK ? FERRY_OK : give_error(plan->engine, &fault, error_p);
 }

@@ -3,6 +3,7 @@
 #ifndef FRY_ENGINE_PLANS_LAUNCH_H
 #define FRY_ENGINE_PLANS_LAUNCH_H
 
+#include "engine/graph/kind.h"
 #include "engine/plans/plan.h"
 
 /*
@@ -11,5 +12,13 @@
  */
 fry_refusal fry_plan_launch_make(ferry_plan *plan);
 void fry_plan_launch_free(ferry_plan *plan);
+
+/*
+ * Makes the node of a post of all of a plan with a graph, without its accesses. It holds the plan.
+ * NULL: *why_p says why, and nothing is left behind.
+ */
+fry_node *fry_plan_launch_node(fry_request *request, ferry_plan *plan, fry_refusal *why_p);
+
+extern const fry_op_kind fry_kind_launch;
 
 #endif

@@ -243,7 +243,7 @@ ferry_status ferry_plan_describe(const ferry_plan *plan, ferry_plan_info *info)
         .wait_count = plan->whole.wait_count,
         .access_count = plan->touch.count,
         .size_bytes = plan->size_bytes,
-        .graph_count = plan->launch.count != 0 ? plan->joined_count : 0,
+        .graph_count = plan->graph != NULL ? plan->joined_count : 0,
     };
     return fry_struct_hand_out(info, &own, sizeof own);
 }

@@ -8,6 +8,7 @@
 #include "engine/plans/step.h"
 
 #include <ferry/plan.h>
+#include <ferry/stats.h>
 
 /*
  * Unchanged once it is made, except for `references` and `spare`. Its handle holds a reference, and
@@ -20,13 +21,13 @@ struct ferry_plan {
     fry_plan_step *steps;  /* one for each; they hold what the plan holds */
     fry_plan_step *joined; /* neighbours joined; the same table, if none was */
     uint32_t joined_count;
-    fry_plan_order each;    /* of the operations; empty, if it is that of `joined` */
-    fry_plan_order whole;   /* of the joined ones */
-    fry_plan_order launch;  /* of the one step in place of `joined`; no steps: launch.c */
-    fry_plan_step launched; /* if there is one */
-    fry_device *device;     /* the same: whose graph it is */
-    fry_plan_touch touch;   /* of all */
-    ferry_buffer **buffers; /* that `touch` names, each once */
+    fry_plan_order each;               /* of the operations; empty, if it is that of `joined` */
+    fry_plan_order whole;              /* of the joined ones */
+    fry_graph *graph;                  /* of `joined`; NULL: they are begun one by one */
+    fry_device *device;                /* whose it is */
+    uint64_t by_way[FERRY_STATS_WAYS]; /* if there is a graph: bytes that it moves, by ferry_way */
+    fry_plan_touch touch;              /* of all */
+    ferry_buffer **buffers;            /* that `touch` names, each once */
     size_t buffer_count;
     uint64_t size_bytes;       /* that all move */
     bool is_inline;            /* all are copies that a thread with the baton does itself */
@@ -36,8 +37,6 @@ struct ferry_plan {
 /* The order of a post of all operations, or of some. */
 static inline const fry_plan_order *fry_plan_order_of(const ferry_plan *plan, bool is_whole)
 {
-    if (is_whole && plan->launch.count != 0)
-        return &plan->launch;
     return is_whole || plan->joined == plan->steps ? &plan->whole : &plan->each;
 }
 

@@ -41,6 +41,7 @@
 #include "engine/ground/context.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
+#include "engine/plans/launch.h"
 #include "engine/plans/plan.h"
 #include "engine/plans/post_memory.h"
 
@@ -522,7 +523,7 @@ static bool count_access(posting *self, const ferry_access *access, void *arg)
 static bool add_access(posting *self, const ferry_access *access, void *arg)
 {
     fry_node *own = arg;
-    if (self->access_count == 1) {
+    if (self->access_count == 1 && own->kind == FERRY_OP_PLAN) {
         own->op.plan.buffer = access->span.buffer;
         own->op.plan.begin = access->span.offset_bytes;
         own->op.plan.end = access->span.offset_bytes + access->span.size_bytes;
@@ -592,18 +593,25 @@ static uint64_t bytes_of(const posting *self)
     return bytes;
 }
 
+static fry_refusal add_accesses(posting *self, fry_node *own)
+{
+    if (for_accesses(self, add_access, own))
+        return FRY_TAKEN;
+    fry_refusal why = (fry_refusal)own->refusal;
+    own->refusal = FERRY_OK;
+    if (why == FRY_REFUSED_MAX_ACCESSES)
+        fry_request_lacks_uses(&self->request, self->access_count);
+    return why;
+}
+
 /* Fills the new node, which the caller discards if this fails. */
 static fry_refusal fill(posting *self, fry_node *own, fry_plan_post *post)
 {
     fry_request *request = &self->request;
     own->op.plan = (fry_plan_op){.post = post, .size_bytes = bytes_of(self)};
-    if (!for_accesses(self, add_access, own)) {
-        fry_refusal why = (fry_refusal)own->refusal;
-        own->refusal = FERRY_OK;
-        if (why == FRY_REFUSED_MAX_ACCESSES)
-            fry_request_lacks_uses(request, self->access_count);
+    fry_refusal why = add_accesses(self, own);
+    if (why != FRY_TAKEN)
         return why;
-    }
     line_up(post, self->picks, self->pick_count);
     const ferry_op_options options = request->options;
     make_some(request, own);
@@ -634,6 +642,19 @@ static fry_node *make(posting *self, fry_refusal *why_p)
         fry_node none = {.op.plan.post = post};
         give_back(request->engine, request->context, &none);
     }
+    return NULL;
+}
+
+/* A post of all that is one command: launch.c. */
+static fry_node *make_launch(posting *self, fry_refusal *why_p)
+{
+    fry_node *own = fry_plan_launch_node(&self->request, self->plan, why_p);
+    if (own == NULL)
+        return NULL;
+    *why_p = add_accesses(self, own);
+    if (*why_p == FRY_TAKEN)
+        return own;
+    fry_node_discard(self->request.engine, self->request.context, own);
     return NULL;
 }
 
@@ -699,7 +720,10 @@ ferry_future *ferry_plan_post(ferry_plan *plan, const uint32_t *picks, size_t pi
             return future;
         }
     }
-    fry_node *own = why == FRY_TAKEN ? make(&self, &why) : NULL;
+    bool is_launch = picks == NULL && plan->graph != NULL;
+    fry_node *own = NULL;
+    if (why == FRY_TAKEN)
+        own = is_launch ? make_launch(&self, &why) : make(&self, &why);
     if (own == NULL)
         return refuse(&self, why);
     if (self.access_count > FRY_HOLDING_STEPS)

@@ -218,9 +218,6 @@ void fry_plan_step_drop(ferry_engine *engine, fry_plan_step *step)
 
 static fry_node *copy_node(fry_request *request, const fry_plan_step *step, fry_refusal *why_p)
 {
-    if (step->rows.graph != NULL)
-        return fry_request_launch(request, &step->dst, &step->src, step->rows.graph,
-                                  step->rows.graph_bytes, why_p);
     if (step->rows.count <= 1)
         return fry_request_copy(request, &step->dst, &step->src, why_p);
     fry_row_span dst = {step->dst, step->rows.dst_pitch_bytes, step->rows.count};

@@ -19,8 +19,6 @@ typedef struct fry_plan_step {
     union {
         struct {
             size_t count, dst_pitch_bytes, src_pitch_bytes;
-            fry_graph *graph; /* NULL; or the step is all its copies: launch.c */
-            size_t graph_bytes;
         } rows; /* copy */
         struct {
             ferry_window *window;
@@ -89,8 +87,8 @@ static inline bool fry_plan_step_ends_alone(const fry_plan_step *step)
 /* Whether the thread that has the baton does it itself. */
 static inline bool fry_plan_step_is_inline(const ferry_engine *engine, const fry_plan_step *step)
 {
-    return step->kind == FERRY_OP_COPY && step->rows.count <= 1 && step->rows.graph == NULL &&
-           step->dst.buffer != NULL && step->dst.size_bytes <= engine->inline_copy_bytes &&
+    return step->kind == FERRY_OP_COPY && step->rows.count <= 1 && step->dst.buffer != NULL &&
+           step->dst.size_bytes <= engine->inline_copy_bytes &&
            step->dst.buffer->device->host_lane != NULL &&
            step->src.buffer->device->host_lane != NULL;
 }

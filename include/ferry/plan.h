@@ -71,9 +71,12 @@ FERRY_API ferry_status ferry_plan_create(ferry_engine *engine, const ferry_op *o
  *
  * On a GPU. If all operations are copies by streams of one GPU (between its memory and page-locked
  * host memory, within it, or to a GPU that it reaches), of one priority, then a post of all is one
- * command to the driver: a CUDA graph, which is made with the plan (ferry_plan_info.graph_count). A
- * cancelled post then ends when the graph has. A driver without graphs, or one that refuses to make
- * this one, gets the copies one by one, which the log says. Posts with picks go one by one.
+ * command to the driver: a CUDA graph, which is made with the plan (ferry_plan_info.graph_count).
+ * Such a post stands in a stream like a copy: it waits on the GPU for what stands on GPUs, and
+ * copies and the program's streams wait on the GPU for it (ferry_future_stream_wait). Once it is
+ * issued a cancel does not stop it, and its own failures are those of a copy. A driver without
+ * graphs, or one that refuses to make this one, gets the copies one by one, which the log says.
+ * Posts with picks go one by one.
  *
  * A post allocates nothing once as many posts of the plan have been under way at a time. Its
  * operations count for the engine's limits while they are under way: at most 256 copies, gets and

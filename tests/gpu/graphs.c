@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { BLOCKS = 24, BLOCK_BYTES = 3000, PITCH_BYTES = 4096 };
+enum { BLOCKS = 24, BLOCK_BYTES = 3000, PITCH_BYTES = 4096, MOVED_BYTES = 50000 };
 
 /* Memory of each sort, as large. */
 typedef struct memories {
@@ -176,6 +176,79 @@ static void test_others(places *at)
     memories_close(&on);
 }
 
+/*
+ * On the device a post waits for the program's stream, and the stream, and a copy, for the post:
+ * all of them are issued while the program's work is held.
+ */
+static void test_on_device(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[2] = {copy_op(on.other, 0, on.near, 0, MOVED_BYTES),
+                       copy_op(on.to, 0, on.other, 0, MOVED_BYTES)};
+    ferry_plan *plan = plan_of(at, ops, 2);
+    gpu_gate gate = gpu_gate_open(0, at->gpus[0]);
+    for (unsigned round = 0; round < 3; round++) {
+        paint_anew(&on, round + 30);
+        gpu_gate_hold(&gate);
+        CHECK_CUDA(cudaMemcpyAsync(ferry_buffer_data(on.near), ferry_buffer_data(on.from),
+                                   MOVED_BYTES, cudaMemcpyHostToDevice, gpu_gate_stream(&gate)));
+        ferry_future *event = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
+        CHECK_STATUS(ferry_buffer_define(ferry_buffer_span(on.near), event), FERRY_OK);
+        ferry_future *post = ferry_plan_post(plan, NULL, 0, NULL);
+        CHECK_STATUS(gpu_end(ferry_future_issued(post)), FERRY_OK);
+        ferry_future *behind = gpu_copy(&at->ge, on.near, on.other, NULL);
+        CHECK_STATUS(gpu_end(ferry_future_issued(behind)), FERRY_OK);
+        CHECK_STATUS(ferry_future_stream_wait(post, at->gpus[0], gpu_gate_stream(&gate)), FERRY_OK);
+        CHECK_STATUS(ferry_future_poll(post), FERRY_PENDING);
+        if (round == 1)
+            CHECK_STATUS(ferry_future_cancel(post), FERRY_OK);
+        gpu_gate_let_go(&gate);
+        ferry_status status = gpu_end(post);
+        CHECK_STATUS(status, round == 1 ? FERRY_E_CANCELLED : FERRY_OK);
+        CHECK_STATUS(gpu_end(behind), round == 1 ? FERRY_E_DEPENDENCY : FERRY_OK);
+        CHECK_STATUS(gpu_end(event), FERRY_OK);
+        if (round != 1)
+            CHECK(memcmp(ferry_buffer_data(on.to), ferry_buffer_data(on.from), MOVED_BYTES) == 0);
+        CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
+        ferry_span written[] = {ferry_buffer_span(on.to), ferry_buffer_span(on.near),
+                                ferry_buffer_span(on.other)};
+        for (size_t i = 0; i < 3; i++)
+            CHECK_STATUS(ferry_buffer_define(written[i], NULL), FERRY_OK);
+    }
+    gpu_gate_close(&gate);
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* Each copy's bytes are counted to its way, and the post as one operation. */
+static void test_figures(void)
+{
+    places with_stats, *at = &with_stats;
+    ferry_engine_options options = gpu_engine_options(&at->ge);
+    options.stats = 1;
+    CHECK_STATUS(ferry_engine_create(&options, &at->ge.engine, NULL), FERRY_OK);
+    at->host = ferry_device_find(at->ge.engine, "host:0");
+    at->gpus[0] = gpu_device(&at->ge, "cuda:0");
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    paint_anew(&on, 35);
+    ferry_stats before = FERRY_STATS_INIT, after = FERRY_STATS_INIT;
+    CHECK_STATUS(ferry_stats_read(at->ge.engine, NULL, &before), FERRY_OK);
+    CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+    CHECK_STATUS(ferry_stats_read(at->ge.engine, NULL, &after), FERRY_OK);
+    static const ferry_way ways[] = {FERRY_WAY_TO_DEVICE, FERRY_WAY_ON_DEVICE,
+                                     FERRY_WAY_FROM_DEVICE};
+    for (size_t i = 0; i < 3; i++)
+        CHECK(after.bytes_by_way[ways[i]] - before.bytes_by_way[ways[i]] ==
+              (uint64_t)BLOCKS * BLOCK_BYTES);
+    CHECK(after.resolved_by_kind[FERRY_OP_PLAN] - before.resolved_by_kind[FERRY_OP_PLAN] == 1);
+    CHECK(after.resolved_by_kind[FERRY_OP_COPY] == before.resolved_by_kind[FERRY_OP_COPY]);
+    ferry_plan_release(plan);
+    memories_close(&on);
+    places_close(at);
+}
+
 /* ---- a driver that refuses ---- */
 
 static void test_refusals(places *at)
@@ -208,10 +281,10 @@ static void test_refusals(places *at)
     ferry_plan *plan = plan_of(at, ops, count);
     CHECK(EMU(emu_fail_call)("cuGraphLaunch", 1, CUDA_ERROR_INVALID_VALUE) == CUDA_SUCCESS);
     ferry_future *post = ferry_plan_post(plan, NULL, 0, NULL);
-    CHECK_STATUS(ferry_future_wait(post, -1), FERRY_E_DEPENDENCY);
-    const ferry_error *cause = ferry_future_error(post)->cause;
-    CHECK(cause != NULL && cause->native_code == CUDA_ERROR_INVALID_VALUE);
-    CHECK(strstr(cause->message, "cuGraphLaunch") != NULL);
+    CHECK_STATUS(ferry_future_wait(post, -1), FERRY_E_DEVICE);
+    const ferry_error *error = ferry_future_error(post);
+    CHECK(error->native_code == CUDA_ERROR_INVALID_VALUE);
+    CHECK(strstr(error->message, "cuGraphLaunch") != NULL);
     ferry_future_release(post);
     ferry_span written[] = {ferry_buffer_span(on.to), ferry_buffer_span(on.near),
                             ferry_buffer_span(on.other)};
@@ -409,6 +482,7 @@ int main(void)
     test_posts(&at);
     test_rows(&at);
     test_others(&at);
+    test_on_device(&at);
     test_enqueue(&at);
     test_capture(&at, cudaStreamCaptureModeGlobal);
     test_capture(&at, cudaStreamCaptureModeThreadLocal);
@@ -418,5 +492,6 @@ int main(void)
         test_random(&at, seed);
     test_refusals(&at);
     places_close(&at);
+    test_figures();
     return 0;
 }
