@@ -8,7 +8,7 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/loop/late.h"
-#include "engine/plans/launch.h"
+#include "engine/plans/graph.h"
 #include "engine/plans/post_memory.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void plan_free(ferry_plan *plan)
 {
     const fry_memory *memory = &plan->engine->memory;
     fry_plan_posts_free(plan);
-    fry_plan_launch_free(plan);
+    fry_plan_graph_free(plan);
     fry_plan_order_free(memory, &plan->each);
     fry_plan_order_free(memory, &plan->whole);
     fry_free(memory, plan->buffers, plan->touch.count * sizeof(*plan->buffers));
@@ -168,7 +168,7 @@ static fry_refusal make(ferry_plan *plan, fry_request *request, const char *ops,
     if (why == FRY_TAKEN)
         look_at_steps(plan);
     if (why == FRY_TAKEN)
-        why = fry_plan_launch_make(plan);
+        why = fry_plan_graph_make(plan);
     return why;
 }
 
