@@ -45,7 +45,7 @@ struct kv_held {
     uint32_t count;
     int64_t deadline_ns;               /* of its pages being freed again */
     uint32_t places[KV_PAGES_MAX];     /* of its pages, the same in each layer */
-    kv_fill fills[KV_LAYERS_MAX];      /* */
+    kv_fill fills[KV_LAYERS_MAX];      /* what the calls that fill its layers get */
     ferry_future *sent[KV_LAYERS_MAX]; /* notices of the layers */
 };
 
@@ -60,7 +60,7 @@ struct kv_prefill {
     kv_held *held;                 /* shape->room */
     kv_seat *seats;                /* by rank - 1 */
     ferry_rank *waiting;           /* a ring of all seats, in the order in which they have asked */
-    uint32_t first, waiting_count; /* */
+    uint32_t first, waiting_count; /* where the ring begins, and how many wait */
     uint64_t free[KV_PAGES_MAX]; /* rows of places, a bit each, that page i of a request may have */
     uint64_t random;
     uint64_t served;

@@ -60,11 +60,7 @@ void fry_tally_counts_device_copy(fry_tally *tally, const fry_node *node)
 {
     if (node->op.copy.size_bytes == 0)
         return;
-    const ferry_device *to = node->op.copy.dst->device, *from = node->op.copy.src->device;
-    ferry_way way = to->host_lane != NULL     ? FERRY_WAY_FROM_DEVICE
-                    : from->host_lane != NULL ? FERRY_WAY_TO_DEVICE
-                    : to == from              ? FERRY_WAY_ON_DEVICE
-                                              : FERRY_WAY_BETWEEN_DEVICES;
+    ferry_way way = fry_tally_device_way(node->op.copy.dst, node->op.copy.src);
     fry_tally_add(&tally->bytes[way], node->op.copy.size_bytes);
 }
 

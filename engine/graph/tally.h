@@ -36,6 +36,16 @@ static inline void fry_tally_add(uint64_t *figure, uint64_t more)
     fry_store_relaxed(figure, *figure + more);
 }
 
+/* The way of a copy that a GPU makes. */
+static inline ferry_way fry_tally_device_way(const ferry_buffer *dst, const ferry_buffer *src)
+{
+    const ferry_device *to = dst->device, *from = src->device;
+    return to->host_lane != NULL     ? FERRY_WAY_FROM_DEVICE
+           : from->host_lane != NULL ? FERRY_WAY_TO_DEVICE
+           : to == from              ? FERRY_WAY_ON_DEVICE
+                                     : FERRY_WAY_BETWEEN_DEVICES;
+}
+
 /* What is seldom due of the two below. */
 void fry_tally_times(const ferry_engine *engine, fry_node *node);
 void fry_tally_counts_latency(const ferry_engine *engine, const fry_node *node);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
 #include "engine/graph/lane.h"
+#include "engine/graph/tally.h"
 #include "engine/ground/refusal.h"
 
 /* ---- which plans ---- */
@@ -86,19 +87,12 @@ static void say_why(const ferry_plan *plan, const fry_device *device, const fry_
                  "%s: a plan's copies will begin one by one: %s", device->name, fault->message);
 }
 
-static ferry_way way_of(const fry_plan_step *step)
-{
-    const ferry_device *to = step->dst.buffer->device, *from = step->src.buffer->device;
-    return to->host_lane != NULL     ? FERRY_WAY_FROM_DEVICE
-           : from->host_lane != NULL ? FERRY_WAY_TO_DEVICE
-           : to == from              ? FERRY_WAY_ON_DEVICE
-                                     : FERRY_WAY_BETWEEN_DEVICES;
-}
-
 static void be_launched(ferry_plan *plan, fry_device *device, fry_graph *graph)
 {
     for (uint32_t i = 0; i < plan->joined_count; i++)
-        plan->by_way[way_of(&plan->joined[i])] += fry_plan_step_bytes(&plan->joined[i]);
+        plan->by_way[fry_tally_device_way(plan->joined[i].dst.buffer,
+                                          plan->joined[i].src.buffer)] +=
+            fry_plan_step_bytes(&plan->joined[i]);
     plan->graph = graph;
     plan->device = device;
 }

@@ -253,13 +253,12 @@ static CUresult enqueue(const fry_cuda_device *device, fry_graph *graph, CUstrea
     CUresult result = fry_cuda.cuStreamIsCapturing(native, &capture);
     if (result != CUDA_SUCCESS)
         return result;
-    if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     result = check_context(device, native, call_p);
     if (result != CUDA_SUCCESS)
         return result;
-    return capture == CU_STREAM_CAPTURE_STATUS_ACTIVE ? submit_copies(graph, native, call_p)
-                                                      : launch_enqueued(graph, native, call_p);
+    /* The driver refuses a copy into an invalid capture, and says so. */
+    return capture != CU_STREAM_CAPTURE_STATUS_NONE ? submit_copies(graph, native, call_p)
+                                                    : launch_enqueued(graph, native, call_p);
 }
 
 ferry_status fry_cuda_graph_enqueue(fry_device *base, fry_graph *graph, void *native_stream,

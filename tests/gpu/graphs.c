@@ -152,6 +152,23 @@ static void test_rows(places *at)
     memories_close(&on);
 }
 
+/* Threads share out differently what there is: it takes a while until a post allocates nothing. */
+static void test_warm(places *at)
+{
+    enum { QUIET_ROUNDS = 50 };
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    for (int quiet = 0; quiet < QUIET_ROUNDS;) {
+        uint64_t before = failing_allocator_calls(&at->ge.memory);
+        CHECK_STATUS(gpu_end(ferry_plan_post(plan, NULL, 0, NULL)), FERRY_OK);
+        CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
+        quiet = failing_allocator_calls(&at->ge.memory) == before ? quiet + 1 : 0;
+    }
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
 /* What a graph can't be made of is done one by one; an enqueue says so. */
 static void test_others(places *at)
 {
@@ -335,6 +352,25 @@ static void test_enqueue(places *at)
         CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, &error), FERRY_E_DEVICE);
         CHECK(error != NULL && strstr(error->message, "cuGraphLaunch") != NULL);
         ferry_error_release(error);
+        /* The graph for the program's streams is made when it is first needed; the next call tries
+         * again. */
+        ferry_plan *other = plan_of(at, ops, there_and_back(&on, ops));
+        CHECK(EMU(emu_fail_call)("cuGraphInstantiateWithFlags", 1, CUDA_ERROR_OUT_OF_MEMORY) ==
+              CUDA_SUCCESS);
+        CHECK_STATUS(ferry_plan_enqueue(other, at->gpus[0], stream, NULL), FERRY_E_NO_MEMORY);
+        paint_anew(&on, 75);
+        CHECK_STATUS(ferry_plan_enqueue(other, at->gpus[0], stream, NULL), FERRY_OK);
+        CHECK_CUDA(cudaStreamSynchronize(stream));
+        check_back(&on);
+        ferry_plan_release(other);
+        /* A capture that takes no copies. */
+        cudaGraph_t graph;
+        CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+        CHECK(EMU(emu_fail_call)("cuMemcpyAsync", 1, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) ==
+              CUDA_SUCCESS);
+        CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, NULL), FERRY_E_CAPTURE);
+        CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+        CHECK_CUDA(cudaGraphDestroy(graph));
     }
     CHECK_CUDA(cudaStreamDestroy(stream));
     ferry_plan_release(plan);
@@ -373,6 +409,21 @@ static void test_capture(places *at, enum cudaStreamCaptureMode mode)
     CHECK_CUDA(cudaStreamDestroy(stream));
     ferry_plan_release(plan);
     memories_close(&on);
+}
+
+/* After the shutdown the plan is refused, and can still be released. */
+static void test_shutdown(void)
+{
+    places at;
+    places_open(&at, NULL);
+    memories on = memories_open(&at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(&at, ops, there_and_back(&on, ops));
+    CHECK_STATUS(ferry_engine_shutdown(at.ge.engine, -1), FERRY_OK);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at.gpus[0], NULL, NULL), FERRY_E_SHUTDOWN);
+    ferry_plan_release(plan);
+    memories_close(&on);
+    places_close(&at);
 }
 
 /* Several threads put one plan on streams of their own while it is posted: one at a time runs. */
@@ -483,6 +534,7 @@ int main(void)
     places_open(&at, NULL);
     test_posts(&at);
     test_rows(&at);
+    test_warm(&at);
     test_others(&at);
     test_on_device(&at);
     test_enqueue(&at);
@@ -495,5 +547,6 @@ int main(void)
     test_refusals(&at);
     places_close(&at);
     test_figures();
+    test_shutdown();
     return 0;
 }
