@@ -324,7 +324,7 @@ static void let_enter(fry_dump *dump)
     fry_turn turn;
     turn_begin(dump, &turn);
     turn_end(&turn);
-    dump->start_ns = fry_clock_coarse_ns(&dump->engine->clock);
+    dump->start_ns = fry_clock_now_ns(&dump->engine->clock);
 }
 
 static void copy_facts(fry_dump *dump)
@@ -395,7 +395,8 @@ fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t pro
     memset(dump->lanes, 0, lane_count * sizeof *dump->lanes);
     dump->engine = engine;
     dump->context = context;
-    dump->start_ns = fry_clock_coarse_ns(&engine->clock);
+    /* Exact: so is the time of entering of some, and what looks later ends the dump. */
+    dump->start_ns = fry_clock_now_ns(&engine->clock);
     dump->left = promise_limit;
     dump->node_limit = node_limit;
     dump->poison_limit = UINT64_MAX;
