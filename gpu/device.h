@@ -82,6 +82,7 @@ typedef enum fry_memory_kind {
     FRY_MEMORY_DEFAULT = 0, /* a GPU's: from its stream-ordered pool */
     FRY_MEMORY_PLAIN,       /* a GPU's: separate allocations, which other processes can open */
     FRY_MEMORY_PINNED, /* the host's, page-locked for all GPUs; any GPU's device allocates it */
+    FRY_MEMORY_SHARED, /* the host's: base/shared.h */
 } fry_memory_kind;
 
 #define FRY_SHARE_BYTES 64

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/shared.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -62,9 +63,12 @@ typedef enum fry_post_result {
 struct fry_pull {
     void *token; /* of the arrival */
     void *memory;
-    size_t size_bytes; /* of all the data */
-    uint64_t address;  /* a read: of the data in the other process */
-    bool may_wait;     /* likewise: others follow at once, so that all are read together */
+    size_t size_bytes;         /* of all the data */
+    uint64_t address;          /* a read: of the data in the other process */
+    const fry_shared_map *map; /* a read: it is mapped here, at map_offset; or NULL. Kept until the
+                                  channel is destroyed, or until done */
+    uint64_t map_offset;
+    bool may_wait; /* likewise: others follow at once, so that all are read together */
     /*
      * The bytes are there or the pull failed, and nothing touches the memory any more; perhaps
      * never called if the channel fails. May be called from within fry_channel_ops.pull, or read.

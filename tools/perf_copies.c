@@ -72,7 +72,7 @@ int perf_copies_run(perf_end *end, const perf_step *step, perf_copy_way way, dou
 {
     int result = perf_stream_prepare(end, step);
     if (!result && way == PERF_ON_GPU)
-        result = perf_end_room(end, &end->in, step->size_bytes * step->window);
+        result = perf_end_room(end, &end->in, step->size_bytes * step->window, false);
     if (!result)
         result = check(end, step, way);
     uint64_t begun = 0;

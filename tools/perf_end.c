@@ -108,16 +108,22 @@ perf_ways perf_end_ways(const perf_end *end)
                         [PERF_WAY_NCCL] = member.nccl_bytes}};
 }
 
-int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
+static ferry_memory kind_of(const perf_end *end, bool is_shared)
 {
-    if (area->capacity_bytes >= size_bytes)
+    if (perf_end_is_on_host(end))
+        return is_shared ? FERRY_MEMORY_SHARED : FERRY_MEMORY_DEFAULT;
+    bool is_opened = end->options->way == PERF_WAY_AUTO || end->options->way == PERF_WAY_IPC;
+    return is_opened ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT;
+}
+
+int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes, bool is_shared)
+{
+    if (area->capacity_bytes >= size_bytes && area->is_shared == is_shared)
         return 0;
     release(area);
-    bool is_shared = !perf_end_is_on_host(end) &&
-                     (end->options->way == PERF_WAY_AUTO || end->options->way == PERF_WAY_IPC);
-    ferry_status status = ferry_buffer_alloc_kind(
-        end->place, size_bytes, is_shared ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT,
-        &area->buffer);
+    area->is_shared = is_shared;
+    ferry_status status =
+        ferry_buffer_alloc_kind(end->place, size_bytes, kind_of(end, is_shared), &area->buffer);
     if (status == FERRY_OK && !perf_end_is_on_host(end))
         status = ferry_buffer_alloc_kind(end->member.device, size_bytes, FERRY_MEMORY_PINNED,
                                          &area->mirror);

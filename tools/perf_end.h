@@ -22,6 +22,7 @@ typedef struct perf_area {
     ferry_buffer *mirror; /* page-locked, as large, where the CPU can't use the buffer's memory */
     unsigned char *bytes; /* of the mirror, if there is one */
     size_t capacity_bytes;
+    bool is_shared;
 } perf_area;
 
 typedef struct perf_end {
@@ -53,8 +54,11 @@ typedef struct perf_ways {
 
 perf_ways perf_end_ways(const perf_end *end);
 
-/* Memory of at least so many bytes, with its pages there; what was in it may be gone. */
-int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes);
+/*
+ * Memory of at least so many bytes, with its pages there; what was in it may be gone. is_shared:
+ * processes of this host can map it, if it is the host's.
+ */
+int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes, bool is_shared);
 
 ferry_span perf_end_span(const perf_area *area, size_t offset_bytes, size_t size_bytes);
 

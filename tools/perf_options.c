@@ -45,6 +45,7 @@ enum {
     KEY_CHECK,
     KEY_LOOP,
     KEY_DEVICE,
+    KEY_SHARED,
     KEY_WAY,
 };
 
@@ -78,6 +79,8 @@ static const struct argp_option option_list[] = {
      "Submit as many messages as may be under way as two batches, one future each", 2},
     {"check", KEY_CHECK, NULL, 0, "Send known bytes, and check each byte that comes", 2},
     {"check_consistency", 0, NULL, OPTION_ALIAS, NULL, 2},
+    {"shared", KEY_SHARED, NULL, 0,
+     "Windows of the host lie in memory that processes of this host map (get, put, plan)", 2},
     {NULL, 0, NULL, 0, "How:", 3},
     {"wait", 'E', "poll|sleep", 0, "Whether a waiting thread polls or sleeps (default poll)", 3},
     {"loop", KEY_LOOP, "thread|embedded", 0,
@@ -257,6 +260,9 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_BATCH:
         options->is_batch = true;
+        return 0;
+    case KEY_SHARED:
+        options->is_shared = true;
         return 0;
     case KEY_CHECK:
         options->is_checked = true;

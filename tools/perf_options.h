@@ -66,6 +66,7 @@ typedef struct perf_options {
     double time_s;                /* of all measuring together, where `iterations` is 0 */
     bool is_batch;                /* messages are submitted as batches */
     bool is_checked;              /* the bytes are looked at */
+    bool is_shared;               /* windows are in FERRY_MEMORY_SHARED */
     bool has_thread;              /* an engine with a loop thread of its own; else embedded */
     perf_wait wait;
     int cpus[2]; /* of each rank's main thread; -1: any */

@@ -186,7 +186,8 @@ static perf_step make_step(const driver *driver, const perf_line *line, const ch
                       .size_bytes = line->size_bytes,
                       .window = line->window,
                       .is_checked = options->is_checked,
-                      .is_batch = options->is_batch};
+                      .is_batch = options->is_batch,
+                      .is_shared = options->is_shared};
     bool is_host = strcmp(device, PERF_DEVICE_HOST) == 0;
     for (int rank = 0; rank < 2; rank++)
         (void)snprintf(step.devices[rank], PERF_DEVICE_BYTES, "%s",

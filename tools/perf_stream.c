@@ -475,14 +475,19 @@ static bool needs_area(const perf_end *end, const perf_step *step, bool is_out)
     return has_both || (end->member.rank == 0) == is_out;
 }
 
+static bool is_window_shared(const perf_end *end, const perf_step *step)
+{
+    return step->is_shared != 0 && is_of_window(step) && end->member.rank == 1;
+}
+
 int perf_stream_prepare(perf_end *end, const perf_step *step)
 {
     size_t bytes = step->size_bytes * step->window;
     int result = perf_end_place(end, step->devices[end->member.rank]);
     if (!result && needs_area(end, step, true))
-        result = perf_end_room(end, &end->out, bytes);
+        result = perf_end_room(end, &end->out, bytes, is_window_shared(end, step));
     if (!result && needs_area(end, step, false))
-        result = perf_end_room(end, &end->in, bytes);
+        result = perf_end_room(end, &end->in, bytes, is_window_shared(end, step));
     return result || !is_of_window(step) ? result : prepare_window(end, step);
 }
 

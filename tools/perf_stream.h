@@ -5,7 +5,7 @@
 
 #include "tools/perf_end.h"
 
-#define PERF_STEP_VERSION 4
+#define PERF_STEP_VERSION 5
 #define PERF_SAMPLES_MAX 100000
 
 /* What rank 0 tells rank 1 to do; all zero but the version: that was all. */
@@ -17,6 +17,8 @@ typedef struct perf_step {
     uint32_t window;
     uint32_t is_checked;
     uint32_t is_batch;
+    uint32_t is_shared; /* the window's memory, if it is the host's */
+    uint32_t reserved;
     uint32_t number;                    /* of the step: what bytes are made of */
     char devices[2][PERF_DEVICE_BYTES]; /* where the ends have the messages, by rank */
 } perf_step;

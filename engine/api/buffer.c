@@ -36,6 +36,7 @@ static ferry_status allocate(ferry_buffer *buffer, ferry_memory wanted, fry_faul
         [FERRY_MEMORY_DEFAULT] = FRY_MEMORY_DEFAULT,
         [FERRY_MEMORY_PINNED] = FRY_MEMORY_PINNED,
         [FERRY_MEMORY_PLAIN] = FRY_MEMORY_PLAIN,
+        [FERRY_MEMORY_SHARED] = FRY_MEMORY_SHARED,
     };
     const ferry_device *device = buffer->device;
     bool is_pinned = wanted == FERRY_MEMORY_PINNED;
@@ -91,7 +92,7 @@ static const char *options_complaint(const ferry_device *device,
         return "its size is 0 or above 2^48 - 1";
     if (options->memory != NULL && options->source != NULL)
         return "memory and source are both set";
-    if ((size_t)options->kind > FERRY_MEMORY_PLAIN)
+    if ((size_t)options->kind > FERRY_MEMORY_SHARED)
         return "kind is not a ferry_memory";
     if (wrapped != NULL && options->kind != FERRY_MEMORY_DEFAULT)
         return "kind is for memory that ferry allocates";

@@ -431,7 +431,11 @@ bool fry_window_sought(void *turn, fry_peer *peer, const char *name, fry_grant *
     *grant = (fry_grant){.window = window,
                          .rights = window->rights,
                          .size_bytes = window->size_bytes,
-                         .address = is_read ? (uintptr_t)window->buffer->data + window->offset : 0};
+                         .address = is_read ? (uintptr_t)window->buffer->data + window->offset : 0,
+                         .shared = is_read && window->buffer->kind == FRY_MEMORY_SHARED
+                                       ? window->buffer->data
+                                       : NULL,
+                         .shared_offset = window->offset};
     window->grants++;
     return true;
 }

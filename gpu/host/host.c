@@ -27,11 +27,13 @@
 #include "base/clock.h"
 #include "base/eventcount.h"
 #include "base/futex.h"
+#include "base/shared.h"
 #include "gpu/device.h"
 #include "gpu/host/copy.h"
 #include "gpu/host/stream.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <ferry/info.h>
 #include <limits.h>
 #include <pthread.h>
@@ -204,10 +206,22 @@ static bool end_workers(fry_host *host, int64_t end_ns)
 
 /* --- the device operations --- */
 
+static ferry_status alloc_shared(size_t size_bytes, void **memory_p, fry_fault *fault)
+{
+    *memory_p = fry_shared_alloc(size_bytes);
+    if (*memory_p != NULL)
+        return FERRY_OK;
+    *fault = (fry_fault){.status = FERRY_E_NO_MEMORY, .rank = -1, .native_code = errno};
+    fault->domain = "errno";
+    (void)snprintf(fault->message, sizeof fault->message, "shared memory: %s", strerrordesc_np(errno));
+    return FERRY_E_NO_MEMORY;
+}
+
 static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
                                       void **memory_p, fry_fault *fault)
 {
-    (void)fault; /* no driver is asked */
+    if (kind == FRY_MEMORY_SHARED)
+        return alloc_shared(size_bytes, memory_p, fault);
     if (kind != FRY_MEMORY_DEFAULT)
         return FERRY_E_UNSUPPORTED;
     size_t align_bytes = size_bytes < LARGE_BYTES  ? SMALL_ALIGN_BYTES
@@ -230,8 +244,10 @@ static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, fry
 static void host_memory_free(fry_device *device, void *memory, size_t size_bytes,
                              fry_memory_kind kind)
 {
-    (void)kind;
-    fry_free(&host_of(device)->memory, memory, size_bytes);
+    if (kind == FRY_MEMORY_SHARED)
+        fry_shared_free(memory);
+    else
+        fry_free(&host_of(device)->memory, memory, size_bytes);
 }
 
 static fry_stream *host_stream_at(fry_device *device, size_t index)

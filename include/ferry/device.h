@@ -94,6 +94,13 @@ typedef enum ferry_memory FERRY_INT_ENUM {
                                  no other program can use its pages: allocate it once and use it
                                  often */
     FERRY_MEMORY_PLAIN = 2,   /* on a GPU: a separate allocation, as by cudaMalloc */
+    FERRY_MEMORY_SHARED = 3,  /* on a host device: in a file without a name, which other processes
+                                 of the host can map; aligned to a page. A member that finds a
+                                 window in it maps it if the kernel allows it, and does gets of up
+                                 to 64 KiB without a system call. It takes a descriptor and, beside
+                                 its size, two pages; huge pages only if the system has them for
+                                 shared memory. A fork's child shares it with its parent. It does
+                                 not come from the engine's allocator */
 } ferry_memory;
 
 /*

@@ -375,6 +375,9 @@ void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
         .has_windows = (hello->own.paths & hello->other.paths & FRY_HELLO_WINDOWS) != 0,
         .has_views = hello->agreement.path == FRY_PATH_SHARED &&
                      (hello->own.paths & hello->other.paths & FRY_HELLO_VIEWS) != 0,
+        .has_maps =
+            hello->agreement.path == FRY_PATH_SHARED &&
+            (~(hello->own.paths & hello->other.paths) & (FRY_HELLO_WINDOWS | FRY_HELLO_MAPS)) == 0,
     };
     /* Who names both has the nearer way. */
     session->has_pairs =

@@ -41,6 +41,12 @@
 /* The same of windows. */
 #define FRY_HELLO_WINDOWS ((uint8_t)0x08)
 
+/*
+ * With it: windows' memory that can be mapped, on one host. Members that said 0x20 for something
+ * else did not know windows.
+ */
+#define FRY_HELLO_MAPS ((uint8_t)0x20)
+
 typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */

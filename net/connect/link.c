@@ -415,7 +415,8 @@ static void describe_own(fry_links *links, const fry_links_options *options)
     own->window_messages = options->window_messages;
     own->unexpected_max = options->unexpected_max;
     own->window_bytes = options->window_bytes;
-    own->paths = FRY_HELLO_PATH(FRY_PATH_NET) | FRY_HELLO_PIECES | FRY_HELLO_WINDOWS;
+    own->paths =
+        FRY_HELLO_PATH(FRY_PATH_NET) | FRY_HELLO_PIECES | FRY_HELLO_WINDOWS | FRY_HELLO_MAPS;
     if (options->has_views)
         own->paths |= FRY_HELLO_VIEWS;
     if (options->has_pairs)

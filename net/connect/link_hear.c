@@ -88,6 +88,7 @@ void fry_link_connect_self(fry_link_peer *link)
         .window_bytes = own->window_bytes,
         .has_pieces = true,
         .has_windows = true,
+        .has_maps = true,
     };
     uint8_t address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;

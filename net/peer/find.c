@@ -105,6 +105,7 @@ static void lose(fry_found *found, ferry_status status, const fry_fault *fault)
 {
     const fry_peer *peer = found->peer;
     found->state = FRY_FOUND_GONE;
+    found->map = NULL;
     peer->options.events->window_lost(peer->turn, found, status, fault);
 }
 
@@ -167,6 +168,7 @@ void fry_peer_leave_window(fry_found *found, void *turn)
     uint8_t state = found->state;
     peer->turn = turn;
     found->state = FRY_FOUND_GONE;
+    found->map = NULL;
     if (state == FRY_FOUND_WAITS) {
         TAILQ_REMOVE(&peer->finds, found, entry);
         return;
@@ -175,6 +177,7 @@ void fry_peer_leave_window(fry_found *found, void *turn)
         return;
     fry_find_slot *slot = &connection->windows->finds[slot_of(found->number)];
     slot->found = NULL;
+    fry_shared_close(&slot->map);     /* nothing of it is in flight */
     if (slot->due == FRY_WIRE_FIND) { /* nobody knows of it, or of its number, which is free */
         slot->due = 0;
         slot->number -= FRY_WINDOWS_MOST;
@@ -219,6 +222,23 @@ static bool find_heard(fry_peer_connection *connection, uint32_t number, fry_fin
     return slot->due != FRY_WIRE_FIND;
 }
 
+/* What can't be mapped is read in other ways. False: the other end broke the rules. */
+static bool map(const fry_peer_connection *connection, fry_find_slot *slot,
+                const fry_wire_header *header)
+{
+    fry_found *found = slot->found;
+    const fry_shared_place *place = &header->mapped.place;
+    uint64_t offset = header->mapped.offset;
+    if (place->number == 0)
+        return true;
+    if (!connection->session.has_maps || header->size_bytes > place->size_bytes ||
+        offset > place->size_bytes - header->size_bytes)
+        return false;
+    found->map = fry_shared_open(&slot->map, place) ? &slot->map : NULL;
+    found->map_offset = offset;
+    return true;
+}
+
 static bool hear_found(fry_peer_connection *connection, const fry_wire_header *header)
 {
     const fry_peer *peer = connection->peer;
@@ -230,7 +250,7 @@ static bool hear_found(fry_peer_connection *connection, const fry_wire_header *h
     if (slot == NULL)
         return true;
     fry_found *found = slot->found;
-    if (found->state != FRY_FOUND_SOUGHT)
+    if (found->state != FRY_FOUND_SOUGHT || !map(connection, slot, header))
         return false;
     found->state = FRY_FOUND_HERE;
     found->rights = header->rights;
@@ -262,11 +282,16 @@ static bool hear_close(fry_peer_connection *connection, uint32_t number)
 
 static void say_found(fry_peer_connection *connection, fry_grant_slot *slot)
 {
-    const fry_wire_header header = {.kind = FRY_WIRE_FOUND,
-                                    .number = slot->number,
-                                    .rights = slot->grant.rights,
-                                    .size_bytes = slot->grant.size_bytes,
-                                    .address = slot->grant.address};
+    fry_wire_header header = {.kind = FRY_WIRE_FOUND,
+                              .number = slot->number,
+                              .rights = slot->grant.rights,
+                              .size_bytes = slot->grant.size_bytes,
+                              .address = slot->grant.address};
+    header.mapped.place.number = 0;
+    header.mapped.offset = slot->grant.shared_offset;
+    slot->is_marked = connection->session.has_maps && slot->grant.shared != NULL &&
+                      fry_shared_grant(slot->grant.shared, &header.mapped.place);
+    slot->mark = header.mapped.place.mark;
     slot->is_found_due = false;
     connection->windows->due--;
     (void)fry_connection_send(connection, &header);
@@ -285,6 +310,15 @@ static void forget_words(fry_peer_connection *connection, fry_grant_slot *slot)
     slot->is_found_due = slot->is_close_due = false;
 }
 
+/* Nothing that the other end reads of it from now on is of use. */
+static void end_grant(const fry_peer *peer, fry_grant_slot *slot)
+{
+    if (slot->is_marked)
+        fry_shared_withdraw(slot->grant.shared, slot->mark);
+    slot->is_marked = false;
+    peer->options.events->window_left(peer->turn, slot->grant.window);
+}
+
 /* Whatever the other end had of the slot, it has no more. */
 static void end_use(fry_peer_connection *connection, fry_grant_slot *slot, fry_grant_state state)
 {
@@ -293,7 +327,7 @@ static void end_use(fry_peer_connection *connection, fry_grant_slot *slot, fry_g
     forget_words(connection, slot);
     slot->state = (uint8_t)state;
     if (was_given)
-        peer->options.events->window_left(peer->turn, slot->grant.window);
+        end_grant(peer, slot);
 }
 
 static void offer(fry_peer_connection *connection, fry_grant_slot *slot)
@@ -391,12 +425,14 @@ void fry_finds_destroyed(const fry_peer_connection *connection)
 {
     const fry_peer *peer = connection->peer;
     fry_finds *windows = connection->windows;
+    for (uint32_t i = 0; windows != NULL && i < windows->find_count; i++)
+        fry_shared_close(&windows->finds[i].map);
     for (uint32_t i = 0; windows != NULL && i < windows->grant_count; i++) {
         fry_grant_slot *slot = &windows->grants[i];
         bool was_given = slot->state == FRY_GRANT_GIVEN || slot->state == FRY_GRANT_CLOSING;
         slot->state = FRY_GRANT_NONE;
         if (was_given)
-            peer->options.events->window_left(peer->turn, slot->grant.window);
+            end_grant(peer, slot);
     }
 }
 

@@ -5,6 +5,7 @@
 #ifndef FRY_NET_PEER_FIND_H
 #define FRY_NET_PEER_FIND_H
 
+#include "base/shared.h"
 #include "net/peer/peer.h"
 #include "net/peer/untaken.h"
 
@@ -37,7 +38,9 @@ struct fry_found {
     uint8_t state;                /* fry_found_state */
     uint8_t rights;               /* HERE, like the rest */
     uint64_t size_bytes;
-    uint64_t address; /* in the other process, for reads; 0: they go by messages */
+    uint64_t address;          /* in the other process, for reads; 0: they go by messages */
+    const fry_shared_map *map; /* of memory that it is in; NULL: there is none */
+    uint64_t map_offset;
 };
 
 /* What the owner says of a window that it has open. */
@@ -45,6 +48,8 @@ struct fry_grant {
     void *window; /* the engine's */
     uint8_t rights;
     uint64_t size_bytes, address;
+    void *shared; /* fry_shared_alloc's, in which it is, if others may read it; or NULL */
+    uint64_t shared_offset;
 };
 
 /* Seeks a window, now or when there is a connection. On the loop. */
@@ -71,10 +76,11 @@ typedef enum fry_grant_state {
 
 /* What this end seeks or has found, by the lower digits of its number. */
 typedef struct fry_find_slot {
-    fry_found *found; /* NULL: left */
-    uint32_t number;  /* the latest */
-    uint8_t due;      /* the word that waits for a control: FIND or LEFT; 0: none */
-    bool is_closing;  /* CLOSE has come */
+    fry_found *found;   /* NULL: left */
+    uint32_t number;    /* the latest */
+    uint8_t due;        /* the word that waits for a control: FIND or LEFT; 0: none */
+    bool is_closing;    /* CLOSE has come */
+    fry_shared_map map; /* also of one that was lost: reads may be in flight */
 } fry_find_slot;
 
 /* What the other end seeks or has found, likewise. */
@@ -83,6 +89,8 @@ typedef struct fry_grant_slot {
     uint32_t number;
     uint8_t state; /* fry_grant_state */
     bool is_found_due, is_close_due;
+    bool is_marked; /* in grant.shared: */
+    uint32_t mark;
     char name[FRY_WINDOW_NAME_BYTES];
 } fry_grant_slot;
 
@@ -90,6 +98,7 @@ typedef struct fry_grant_slot {
 typedef struct fry_finds {
     uint32_t due;                     /* number of words that wait for a control */
     uint32_t find_count, grant_count; /* slots that were ever used */
+    size_t copyable_bytes;            /* reach.c: until the next progress */
     TAILQ_HEAD(, fry_message) untold; /* send.c: they wait for a control */
     fry_find_slot finds[FRY_WINDOWS_MOST];
     fry_grant_slot grants[FRY_WINDOWS_MOST];

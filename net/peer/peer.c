@@ -11,6 +11,7 @@
 #include "net/peer/hide.h"
 #include "net/peer/joint.h"
 #include "net/peer/match.h"
+#include "net/peer/reach.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
 #include "net/peer/serve.h"
@@ -458,6 +459,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_hide_go_on(connection);
     if (fry_unlikely(connection->notices_are_due))
         fry_sends_notify(peer, false);
+    if (connection->windows != NULL)
+        connection->windows->copyable_bytes = FRY_REACH_COPIES_BYTES;
     if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection->windows)) {
         fry_finds_go_on(connection);
         fry_sends_ask(connection);

@@ -283,6 +283,7 @@ typedef struct fry_connection_session {
     bool has_views;   /* on one host, and both ends know views */
     bool has_pairs;   /* both ends have the same transport for pairs */
     bool has_windows; /* both ends know windows and notices */
+    bool has_maps;    /* on one host, and both ends know how to map a window */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
 } fry_connection_session;

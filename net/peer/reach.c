@@ -7,6 +7,10 @@
  * an offer, and the window is left only when no read is in flight; so the owner's memory is not
  * quiet before that.
  *
+ * If the window is in memory that can be mapped (base/shared.h), a small one is a memcpy on the
+ * spot: 0.1 us where a read takes 1.8. It is over before its start has returned, so nothing about
+ * it can be in flight. The bytes count only if this end's mark stood behind them, as above.
+ *
  * Everything else is a message like those of ferry_send, with all that these have: the end that
  * asks says GET or PUT, with a tag that it makes up, and enters a receive or a send of that tag;
  * the owner enters the other one, over the window's memory. So a put is pulled by its owner, and
@@ -35,6 +39,7 @@
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 
+#define COPY_BYTES_MAX ((size_t)64 << 10) /* more is copied in turns, by the channel */
 #define OPEN_FACTOR 4 /* how many times slot_count the owner may see, with answers not heard */
 
 /* ---- reads ---- */
@@ -61,17 +66,40 @@ static void read_is_done(fry_pull *pull, ferry_status status, const fry_fault *f
         fry_connection_fail(connection, FERRY_E_PEER, fault, "data could not be read");
 }
 
+/* False: the bytes have to come in another way. */
+static bool copy_there(fry_peer_connection *connection, fry_message *message,
+                       const fry_found *found)
+{
+    if (found->map == NULL || message->is_send || message->is_staged ||
+        message->size_bytes > COPY_BYTES_MAX ||
+        message->size_bytes > connection->windows->copyable_bytes)
+        return false;
+    connection->windows->copyable_bytes -= message->size_bytes;
+    message->private_ = connection;
+    if (fry_shared_read(found->map, message->memory, found->map_offset + message->reach_offset,
+                        message->size_bytes)) {
+        fry_receive_begin_end(message);
+        fry_message_finish(message, FERRY_OK, NULL);
+    } else {
+        message->flags |= FRY_MESSAGE_LOST;
+        fry_connection_fail(connection, FERRY_E_PEER, NULL, "data that its owner had given up");
+    }
+    return true;
+}
+
 /* False: it has to be asked for. */
-static bool read_there(fry_peer_connection *connection, fry_message *message, uint64_t address,
-                       bool gathers)
+static bool read_there(fry_peer_connection *connection, fry_message *message,
+                       const fry_found *found, bool gathers)
 {
     fry_channel *channel = connection->channel;
-    if (address == 0 || message->is_send || message->is_staged || channel->ops->read == NULL)
+    if (found->address == 0 || message->is_send || message->is_staged || channel->ops->read == NULL)
         return false;
     message->is_read = true;
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->private_ = connection;
-    message->pull = (fry_pull){.address = address + message->reach_offset,
+    message->pull = (fry_pull){.address = found->address + message->reach_offset,
+                               .map = found->map,
+                               .map_offset = found->map_offset + message->reach_offset,
                                .memory = message->memory,
                                .size_bytes = message->size_bytes,
                                .may_wait = gathers,
@@ -107,7 +135,7 @@ bool fry_peer_reach(fry_message *message, const fry_found *found, uint64_t offse
     message->reach_number = found->number;
     message->reach_offset = offset;
     message->state = FRY_MESSAGE_READY;
-    if (!read_there(connection, message, found->address, gathers))
+    if (!copy_there(connection, message, found) && !read_there(connection, message, found, gathers))
         fry_send_ask(message);
     return true;
 }

@@ -7,6 +7,9 @@
 
 typedef struct fry_wire_header fry_wire_header;
 
+/* What gets may copy from mapped memory in a turn: its thread does nothing else meanwhile. */
+#define FRY_REACH_COPIES_BYTES ((size_t)512 << 10)
+
 /* What the other end asks for. */
 struct fry_reach {
     ferry_tag tag;

@@ -15,6 +15,7 @@
 #define HIDE_BYTES 16
 #define GO_BYTES 16
 #define FOUND_BYTES 24
+#define MAPPED_BYTES (FOUND_BYTES + 56)
 #define REACH_BYTES 32
 #define PAIR_BYTES (16 + FRY_PAIR_TOKEN_BYTES)
 #define SHOW_BYTES (VIEW_BYTES + FRY_PLACE_BYTES)
@@ -90,6 +91,20 @@ static size_t pack_joint(uint8_t *to, const fry_wire_header *header)
     }
 }
 
+static size_t pack_mapped(uint8_t *to, const fry_wire_header *header)
+{
+    const fry_shared_place *place = &header->mapped.place;
+    fry_wire_put32(to + 24, (uint32_t)place->pid);
+    fry_wire_put32(to + 28, (uint32_t)place->descriptor);
+    fry_wire_put64(to + 32, place->key[0]);
+    fry_wire_put64(to + 40, place->key[1]);
+    fry_wire_put64(to + 48, place->size_bytes);
+    fry_wire_put64(to + 56, header->mapped.offset);
+    fry_wire_put64(to + 64, place->number);
+    fry_wire_put64(to + 72, place->mark);
+    return MAPPED_BYTES;
+}
+
 /* Those that tell of windows. */
 static size_t pack_window(uint8_t *to, const fry_wire_header *header)
 {
@@ -103,7 +118,7 @@ static size_t pack_window(uint8_t *to, const fry_wire_header *header)
         to[1] = header->rights;
         fry_wire_put64(to + 8, header->size_bytes);
         fry_wire_put64(to + 16, header->address);
-        return FOUND_BYTES;
+        return header->mapped.place.number != 0 ? pack_mapped(to, header) : FOUND_BYTES;
     case FRY_WIRE_GET:
     case FRY_WIRE_PUT:
         fry_wire_put64(to + 8, header->tag);
@@ -371,6 +386,20 @@ static bool unpack_joint(const uint8_t *from, size_t bytes, fry_wire_header *hea
     return true;
 }
 
+static bool unpack_mapped(const uint8_t *from, fry_wire_header *header)
+{
+    header->mapped.offset = fry_wire_get64(from + 56);
+    header->mapped.place = (fry_shared_place){
+        .pid = (int32_t)fry_wire_get32(from + 24),
+        .descriptor = (int32_t)fry_wire_get32(from + 28),
+        .key = {fry_wire_get64(from + 32), fry_wire_get64(from + 40)},
+        .size_bytes = fry_wire_get64(from + 48),
+        .number = fry_wire_get64(from + 64),
+        .mark = (uint32_t)fry_wire_get64(from + 72),
+    };
+    return header->mapped.place.number != 0 && fry_wire_get64(from + 72) <= UINT32_MAX;
+}
+
 static bool unpack_window(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     bool has_more = header->kind == FRY_WIRE_FIND || header->kind == FRY_WIRE_FOUND;
@@ -386,9 +415,10 @@ static bool unpack_window(const uint8_t *from, size_t bytes, fry_wire_header *he
         take_text(header->name, from + CONTROL_BYTES, from[1]);
         return true;
     case FRY_WIRE_FOUND:
-        if (bytes != FOUND_BYTES)
-            return false;
         header->rights = from[1];
+        header->mapped.place.number = 0;
+        if (bytes != FOUND_BYTES && (bytes != MAPPED_BYTES || !unpack_mapped(from, header)))
+            return false;
         header->size_bytes = fry_wire_get64(from + 8);
         header->address = fry_wire_get64(from + 16);
         return header->size_bytes > 0;

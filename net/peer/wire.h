@@ -63,7 +63,10 @@
  *   4  number                  number                       number
  *   8  name                    size, 64 bit                 tag, 64 bit
  *  16                          address, 64 bit; 0: none     offset, 64 bit
- *  24                                                       size, 64 bit
+ *  24                          or further, if the window's  size, 64 bit
+ *                              memory can be mapped (base/shared.h): pid, descriptor (32 bit each),
+ *                              key (two of 64 bit), size of that memory, where in it the window
+ *                              begins, number, mark (64 bit each)
  *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
@@ -93,6 +96,7 @@
 #define FRY_NET_PEER_WIRE_H
 
 #include "base/lf.h"
+#include "base/shared.h"
 #include "net/pairs.h"
 #include "net/peer/peer.h"
 
@@ -211,6 +215,10 @@ typedef struct fry_wire_header {
         uint8_t token[FRY_PAIR_TOKEN_BYTES];       /* PAIR */
         fry_wire_joint joint[FRY_WIRE_JOINTS_MAX]; /* LOT */
         char name[FRY_WINDOW_NAME_BYTES];          /* FIND: with its end */
+        struct {
+            fry_shared_place place; /* its number is 0: it can't be mapped */
+            uint64_t offset;        /* of the window in that memory */
+        } mapped;                   /* FOUND */
     };
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */

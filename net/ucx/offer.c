@@ -21,7 +21,8 @@
  * offer.
  *
  * Reads (fry_channel_ops.read) are the same without an offer: nothing is said before or after.
- * Their memory is quiet at the other end by what the peers say to each other, or by the mark.
+ * Their memory is quiet at the other end by what the peers say to each other, or by the mark. If it
+ * is mapped here (base/shared.h), they are copied by this thread, and its own mark counts.
  *
  * An offer's number is its parcel's index and how often the parcel was used. So a word that comes
  * late, or that the other end makes up, ends no other offer. Memory: one parcel for each offer, at
@@ -318,13 +319,19 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
     pull->done(pull, FERRY_OK, NULL);
 }
 
+static bool is_mapped(const fry_ucx_parcel *parcel)
+{
+    return !parcel->is_offered && parcel->pull->map != NULL;
+}
+
 /* The next parts to read, of as many parcels; the last may be read in part. */
 static size_t next_parts(const fry_ucx_channel *channel,
                          fry_ucx_mark_part parts[FRY_UCX_MARK_PARTS])
 {
     size_t count = 0, room = READ_BYTES;
     for (const fry_ucx_parcel *parcel = channel->to_read;
-         parcel != NULL && count < FRY_UCX_MARK_PARTS && room > 0; parcel = parcel->next) {
+         parcel != NULL && !is_mapped(parcel) && count < FRY_UCX_MARK_PARTS && room > 0;
+         parcel = parcel->next) {
         uint64_t rest = parcel->size_bytes - parcel->offset_bytes;
         size_t part = rest < room ? (size_t)rest : room;
         parts[count++] = (fry_ucx_mark_part){(char *)parcel->pull->memory + parcel->offset_bytes,
@@ -332,6 +339,35 @@ static size_t next_parts(const fry_ucx_channel *channel,
         room -= part;
     }
     return count;
+}
+
+/* The next part of the first parcel, which is mapped. */
+static fry_ucx_mark_result copy_mapped(const fry_ucx_parcel *parcel, fry_ucx_mark_part *part)
+{
+    const fry_pull *pull = parcel->pull;
+    uint64_t rest = parcel->size_bytes - parcel->offset_bytes;
+    *part = (fry_ucx_mark_part){.to = (char *)pull->memory + parcel->offset_bytes,
+                                .size_bytes = rest < READ_BYTES ? (size_t)rest : READ_BYTES};
+    return fry_shared_read(pull->map, part->to, pull->map_offset + parcel->offset_bytes,
+                           part->size_bytes)
+               ? FRY_UCX_MARK_STANDS
+               : FRY_UCX_MARK_IS_GONE;
+}
+
+/* Reads the next parts, or, if they can't all be read, the first. Returns how many. */
+static size_t read_parts(const fry_ucx_channel *channel,
+                         fry_ucx_mark_part parts[FRY_UCX_MARK_PARTS], fry_ucx_mark_result *result_p)
+{
+    if (is_mapped(channel->to_read)) {
+        *result_p = copy_mapped(channel->to_read, parts);
+        return 1;
+    }
+    size_t count = next_parts(channel, parts);
+    *result_p = fry_ucx_mark_read_parts(&channel->other, parts, count);
+    if (*result_p != FRY_UCX_MARK_UNKNOWN || count == 1)
+        return count;
+    *result_p = fry_ucx_mark_read_parts(&channel->other, parts, 1);
+    return 1;
 }
 
 /* The first part is read, well or badly. */
@@ -348,7 +384,7 @@ static void end_part(fry_ucx_channel *channel, const fry_ucx_mark_part *part,
 
 /*
  * Reads within bounds, because pulls come faster than reads. A pull's done may pull again, which
- * goes to the end of the list. If not all parts can be read, each is tried by itself.
+ * goes to the end of the list.
  */
 static size_t read_on(fry_ucx_channel *channel)
 {
@@ -359,12 +395,8 @@ static size_t read_on(fry_ucx_channel *channel)
     channel->is_reading = true;
     while (channel->to_read != NULL && channel->may_read_bytes > 0 &&
            channel->state == FRY_UCX_CHANNEL_CONNECTED) {
-        size_t count = next_parts(channel, parts);
-        fry_ucx_mark_result result = fry_ucx_mark_read_parts(&channel->other, parts, count);
-        if (result == FRY_UCX_MARK_UNKNOWN && count > 1) {
-            count = 1;
-            result = fry_ucx_mark_read_parts(&channel->other, parts, count);
-        }
+        fry_ucx_mark_result result;
+        size_t count = read_parts(channel, parts, &result);
         for (size_t i = 0; i < count && channel->state == FRY_UCX_CHANNEL_CONNECTED; i++)
             end_part(channel, &parts[i], result);
         done += count;
@@ -397,7 +429,7 @@ void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull)
 
 bool fry_ucx_offers_read(fry_ucx_channel *channel, fry_pull *pull)
 {
-    if (!channel->reads_other || channel->state != FRY_UCX_CHANNEL_CONNECTED)
+    if ((!channel->reads_other && pull->map == NULL) || channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return false;
     fry_ucx_parcel *parcel = fry_ucx_parcel_take(channel, FRY_UCX_PARCEL_READ);
     if (parcel == NULL)
