@@ -41,8 +41,8 @@ static ferry_status allocate(ferry_buffer *buffer, ferry_memory wanted, fry_faul
     const ferry_device *device = buffer->device;
     bool is_pinned = wanted == FERRY_MEMORY_PINNED;
     fry_device *from = device->device;
-    if (is_pinned)
-        from = device->host_lane != NULL ? gpu_of(device->engine) : NULL;
+    if (is_pinned || wanted == FERRY_MEMORY_SHARED)
+        from = device->host_lane == NULL ? NULL : is_pinned ? gpu_of(device->engine) : from;
     ferry_status status = FERRY_E_UNSUPPORTED;
     if (from != NULL) {
         fry_memory_kind kind = kinds[wanted];

@@ -213,8 +213,11 @@ static PyObject *engine_allocate(engine_object *self, PyObject *arguments, PyObj
         options.kind = FERRY_MEMORY_PINNED;
     else if (strcmp(kind, "plain") == 0)
         options.kind = FERRY_MEMORY_PLAIN;
+    else if (strcmp(kind, "shared") == 0)
+        options.kind = FERRY_MEMORY_SHARED;
     else if (strcmp(kind, "default")) {
-        PyErr_SetString(PyExc_ValueError, "kind is \"default\", \"pinned\" or \"plain\"");
+        PyErr_SetString(PyExc_ValueError,
+                        "kind is \"default\", \"pinned\", \"plain\" or \"shared\"");
         return NULL;
     }
     ferry_device *device = engine_device(self, name);

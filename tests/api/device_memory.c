@@ -3,8 +3,10 @@
  * GPUs go. The GPUs are a fake module's, and their memory is this process's. */
 #include "tests/support/device_test.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SIZE = 4096, PINNED_STREAM = 0, STAGED_STREAM = 1, OWN_STREAM = 2 };
@@ -50,7 +52,7 @@ Test(device_memory, a_gpu_has_two_kinds)
     cr_assert_eq(fake->live_allocations, 2);
     assert_kind_refused(gpu, FERRY_MEMORY_PINNED, FERRY_E_UNSUPPORTED,
                         "cuda:0: a buffer is refused: the device has no memory of that kind");
-    assert_kind_refused(gpu, (ferry_memory)3, FERRY_E_INVALID, "kind is not a ferry_memory");
+    assert_kind_refused(gpu, (ferry_memory)4, FERRY_E_INVALID, "kind is not a ferry_memory");
     assert_kind_refused(gpu, (ferry_memory)-1, FERRY_E_INVALID, "kind is not a ferry_memory");
     end();
     cr_assert_eq(fake->frees, 2);
@@ -128,6 +130,50 @@ Test(device_memory, pinned_memory_is_a_hosts_and_asked_of_a_gpu)
     cr_assert_eq(fake->live_allocations, 0);
     (void)alloc_kind("plain", host, FERRY_MEMORY_DEFAULT);
     cr_assert_eq(fake->allocs, 1, "a host's own memory is its allocator's");
+}
+
+Test(device_memory, shared_memory_is_a_hosts_and_in_a_file)
+{
+    begin(FERRY_LOOP_EMBEDDED);
+    ferry_device *host = ferry_device_at(engine(), 0), *gpu = open_gpu("cuda:0");
+    assert_kind_refused(gpu, FERRY_MEMORY_SHARED, FERRY_E_UNSUPPORTED,
+                        "cuda:0: a buffer is refused: the device has no memory of that kind");
+    const int64_t live_bytes = failing_allocator_live_bytes(&scene()->memory);
+    ferry_buffer *buffer = alloc_kind("shared", host, FERRY_MEMORY_SHARED);
+    cr_assert_eq((uintptr_t)ferry_buffer_data(buffer) % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    cr_assert_leq(failing_allocator_live_bytes(&scene()->memory) - live_bytes, SIZE / 2,
+                  "its bytes are not the allocator's");
+    char flags[512];
+    find_flags(ferry_buffer_data(buffer), flags, sizeof flags);
+    if (flags[0] != '\0')
+        cr_assert(strstr(flags, " sh") != NULL, "flags:%s", flags);
+    play("buffer plain %d; fill plain 5", SIZE);
+    copy_now("shared", "plain");
+    cr_assert_eq(((const unsigned char *)ferry_buffer_data(buffer))[SIZE - 1], 5);
+    play("release shared; settle");
+}
+
+/* Without descriptors: the reason is told. */
+Test(device_memory, shared_memory_takes_a_descriptor)
+{
+    begin(FERRY_LOOP_EMBEDDED);
+    ferry_device *host = ferry_device_at(engine(), 0);
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit none = {3, limit.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ferry_buffer_options options = FERRY_BUFFER_OPTIONS_INIT;
+    options.size_bytes = SIZE;
+    options.kind = FERRY_MEMORY_SHARED;
+    ferry_buffer *buffer = NULL;
+    ferry_error *error = NULL;
+    ASSERT_STATUS(ferry_buffer_create(host, &options, &buffer, &error), FERRY_E_NO_MEMORY);
+    cr_assert_str_eq(error->message, "host:0: shared memory: Too many open files");
+    cr_assert_eq(error->native_code, EMFILE);
+    cr_assert_str_eq(error->domain, "errno");
+    ferry_error_release(error);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    (void)alloc_kind("shared", host, FERRY_MEMORY_SHARED);
 }
 
 Test(device_memory, each_refusal_of_a_driver_is_the_callers_and_leaves_nothing)

@@ -72,10 +72,20 @@ static void expect_failure(ferry_future *future, ferry_status status, ferry_stat
 
 static const size_t sizes[] = {1, 8, 33, 4096, 8193, 65536, SIZE};
 
-static void of_many_sizes(ferry_loop_mode loop)
+static ferry_buffer *shared_buffer_of(size_t rank, size_t size_bytes)
+{
+    ferry_buffer *buffer = NULL;
+    ASSERT_STATUS(ferry_buffer_alloc_kind(ferry_device_at(members[rank].te.engine, 0), size_bytes,
+                                          FERRY_MEMORY_SHARED, &buffer),
+                  FERRY_OK);
+    return own(buffer);
+}
+
+static void of_many_sizes(ferry_loop_mode loop, bool is_shared)
 {
     begin_members(2, loop);
-    ferry_buffer *memory = buffer_of(0, 0, SIZE, 7), *local = buffer_of(1, 0, SIZE, 0);
+    ferry_buffer *memory = is_shared ? shared_buffer_of(0, SIZE) : buffer_of(0, 0, SIZE, 7),
+                 *local = buffer_of(1, 0, SIZE, 0);
     ferry_window *own = opened(0, ferry_buffer_span(memory), "all", FERRY_WINDOW_GET_PUT);
     ferry_window *window = found(1, 0, "all");
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -96,12 +106,22 @@ static void of_many_sizes(ferry_loop_mode loop)
 
 Test(windows, take_and_give_bytes_of_any_size)
 {
-    of_many_sizes(FERRY_LOOP_THREAD);
+    of_many_sizes(FERRY_LOOP_THREAD, false);
 }
 
 Test(windows, do_so_in_embedded_engines)
 {
-    of_many_sizes(FERRY_LOOP_EMBEDDED);
+    of_many_sizes(FERRY_LOOP_EMBEDDED, false);
+}
+
+Test(windows, do_so_in_shared_memory)
+{
+    of_many_sizes(FERRY_LOOP_THREAD, true);
+}
+
+Test(windows, do_so_in_shared_memory_of_embedded_engines)
+{
+    of_many_sizes(FERRY_LOOP_EMBEDDED, true);
 }
 
 /* Nobody may read the other's memory: a get is asked for. */
@@ -109,7 +129,15 @@ Test(windows, do_so_where_no_process_reads_another)
 {
     if (!forbid_reading())
         cr_skip_test("no seccomp");
-    of_many_sizes(FERRY_LOOP_THREAD);
+    of_many_sizes(FERRY_LOOP_THREAD, false);
+}
+
+/* There gets out of shared memory read nothing that the kernel would forbid. */
+Test(windows, do_so_in_shared_memory_where_no_process_reads_another)
+{
+    if (!forbid_reading())
+        cr_skip_test("no seccomp");
+    of_many_sizes(FERRY_LOOP_THREAD, true);
 }
 
 /* ---- finding ---- */

@@ -8,6 +8,9 @@
  *  - what is in the memory then stays, and nobody who reads it takes it for the window's bytes;
  *  - who is alive gets the status of a dead member, with its rank, and finds the windows of its
  * next life, which are others.
+ *
+ * On one host, with memory of both kinds: with memory that is shared, gets are read by the user's
+ * own thread, out of a mapping that the owner can't take back.
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"
@@ -32,11 +35,11 @@ static unsigned char byte_of(uint64_t life, size_t at)
     return byte == AFTER ? 0 : byte;
 }
 
-static ferry_buffer *new_buffer(net_self *self, uint64_t life)
+static ferry_buffer *new_buffer(net_self *self, uint64_t life, ferry_memory kind)
 {
     ferry_buffer *buffer = NULL;
-    NET_SELF_CHECK(ferry_buffer_alloc(ferry_device_find(self->engine, "host:0"), BYTES, &buffer) ==
-                       FERRY_OK,
+    NET_SELF_CHECK(ferry_buffer_alloc_kind(ferry_device_find(self->engine, "host:0"), BYTES, kind,
+                                           &buffer) == FERRY_OK,
                    "no buffer");
     unsigned char *bytes = ferry_buffer_data(buffer);
     for (size_t i = 0; i < BYTES; i++)
@@ -68,13 +71,13 @@ static void close_windows(net_self *self, ferry_window *windows[WINDOWS],
     }
 }
 
-static int owner(net_self *self, uint64_t life)
+static int owner(net_self *self, uint64_t life, ferry_memory kind)
 {
     ferry_window *windows[WINDOWS];
     ferry_buffer *buffers[WINDOWS];
     static const ferry_window_rights rights[WINDOWS] = {FERRY_WINDOW_GET, FERRY_WINDOW_PUT};
     for (size_t i = 0; i < WINDOWS; i++) {
-        buffers[i] = new_buffer(self, life);
+        buffers[i] = new_buffer(self, life, kind);
         ferry_future *open = ferry_window_open(self->group, ferry_buffer_span(buffers[i]), names[i],
                                                rights[i], &windows[i]);
         NET_SELF_CHECK(ferry_future_wait(open, -1) == FERRY_OK, "a window could not be opened");
@@ -154,7 +157,8 @@ static int user(net_self *self, int argc, char **argv)
     int64_t gets = net_argument_number(argc, argv, "only_gets", 0);
     size_t count = (size_t)net_argument_number(argc, argv, "count", gets != 0 ? gets : INT64_MAX);
     bool lives_on = net_argument(argc, argv, "lives_on") != NULL;
-    ferry_buffer *buffers[WINDOWS] = {new_buffer(self, 0), new_buffer(self, 0)};
+    ferry_buffer *buffers[WINDOWS] = {new_buffer(self, 0, FERRY_MEMORY_DEFAULT),
+                                      new_buffer(self, 0, FERRY_MEMORY_DEFAULT)};
     for (uint64_t life = 0;; life++) {
         find(self, windows);
         net_say("found");
@@ -165,7 +169,7 @@ static int user(net_self *self, int argc, char **argv)
         if (status == FERRY_OK || !lives_on || life == 1)
             break;
         ferry_buffer_release(buffers[GETS]); /* it is poisoned by what failed */
-        buffers[GETS] = new_buffer(self, 0);
+        buffers[GETS] = new_buffer(self, 0, FERRY_MEMORY_DEFAULT);
         (void)net_self_await_member(self, 0, FERRY_MEMBER_HERE, 1);
     }
     for (size_t i = 0; i < WINDOWS; i++)
@@ -179,15 +183,19 @@ static int member(int argc, char **argv)
 {
     net_self self;
     net_self_join(&self, argc, argv);
-    return self.rank == 0 ? owner(&self, (uint64_t)net_argument_number(argc, argv, "life", 0))
-                          : user(&self, argc, argv);
+    if (self.rank != 0)
+        return user(&self, argc, argv);
+    return owner(&self, (uint64_t)net_argument_number(argc, argv, "life", 0),
+                 (ferry_memory)net_argument_number(argc, argv, "memory", FERRY_MEMORY_DEFAULT));
 }
 
 /* ---- cases ---- */
 
+static char memory[32]; /* the owner's, of the case that runs */
+
 static void begin(net_member *members[2], bool has_hosts, const char *lease, const char *more)
 {
-    net_pair_start(members, has_hosts, "member", lease, more, NULL);
+    net_pair_start(members, has_hosts, "member", lease, memory, more, NULL);
     (void)net_hear(members[0], "open");
     (void)net_hear(members[1], "found");
 }
@@ -197,6 +205,15 @@ static void end_owner(net_member *owner)
     net_tell(owner, "look");
     net_tell(owner, "end");
     net_end(owner);
+}
+
+static void with_both_kinds(void (*body)(bool has_hosts))
+{
+    static const ferry_memory kinds[] = {FERRY_MEMORY_DEFAULT, FERRY_MEMORY_SHARED};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        (void)snprintf(memory, sizeof memory, "memory=%d", (int)kinds[i]);
+        body(false);
+    }
 }
 
 /* The owner is told to close, and does: what it said of that. */
@@ -233,8 +250,9 @@ static void use_and_close(bool has_hosts)
 }
 
 /* On one host gets need nothing of the owner. */
-static void owner_stands_still(void)
+static void stand_still(bool has_hosts)
 {
+    (void)has_hosts;
     net_member *members[2];
     begin(members, false, "lease_ms=20000", "only_gets=200");
     net_signal(members[0], SIGSTOP);
@@ -246,6 +264,11 @@ static void owner_stands_still(void)
     net_tell(members[1], "end");
     net_end(members[1]);
     end_owner(members[0]);
+}
+
+static void owner_stands_still(void)
+{
+    with_both_kinds(stand_still);
 }
 
 /* It dies while it is read; the next one of its rank has windows of its own. */
@@ -266,7 +289,7 @@ static void owner_is_killed(bool has_hosts)
     (void)snprintf(store, sizeof store, "store=file:%s/store", net_folder());
     net_member *next = net_start(has_hosts ? 0 : NET_HERE, "member", store,
                                  has_hosts ? "network=eth0" : "network=lo", "rank=0", "size=2",
-                                 "lease_ms=5000", "life=1", NULL);
+                                 "lease_ms=5000", "life=1", memory, NULL);
     (void)net_hear(next, "joined");
     (void)net_hear(next, "open");
     (void)net_hear(members[1], "found");
@@ -321,7 +344,7 @@ static void user_stands_still(bool has_hosts)
 
 static void use_same_host(void)
 {
-    use_and_close(false);
+    with_both_kinds(use_and_close);
 }
 
 static void use_other_hosts(void)
@@ -332,7 +355,7 @@ static void use_other_hosts(void)
 
 static void owner_killed_same_host(void)
 {
-    owner_is_killed(false);
+    with_both_kinds(owner_is_killed);
 }
 
 static void owner_killed_other_hosts(void)
@@ -343,7 +366,7 @@ static void owner_killed_other_hosts(void)
 
 static void user_killed_same_host(void)
 {
-    user_is_killed(false);
+    with_both_kinds(user_is_killed);
 }
 
 static void user_killed_other_hosts(void)
@@ -355,7 +378,7 @@ static void user_killed_other_hosts(void)
 static void user_still_same_host(void)
 {
     for (int i = 0; i < 3; i++)
-        user_stands_still(false);
+        with_both_kinds(user_stands_still);
 }
 
 static void user_still_other_hosts(void)

@@ -273,7 +273,10 @@ static bool act_buffer(api_actor *actor)
         ferry_device *device = world->devices[api_below(&actor->random, 2)];
         ferry_status status =
             api_one_in(&actor->random, 4)
-                ? ferry_buffer_alloc_kind(device, API_BUFFER_BYTES, FERRY_MEMORY_PINNED, &buffer)
+                ? ferry_buffer_alloc_kind(device, API_BUFFER_BYTES,
+                                          api_one_in(&actor->random, 2) ? FERRY_MEMORY_PINNED
+                                                                        : FERRY_MEMORY_SHARED,
+                                          &buffer)
                 : ferry_buffer_alloc(device, API_BUFFER_BYTES, &buffer);
         API_CHECK((status == FERRY_OK) == (buffer != NULL));
     } else {

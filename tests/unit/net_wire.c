@@ -315,6 +315,40 @@ Test(net_wire, what_must_be_zero_is)
     }
 }
 
+Test(net_wire, a_window_is_found_with_a_place_or_without)
+{
+    fry_wire_header header = make(FRY_WIRE_FOUND), other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX] = {0};
+    header.mapped.place = (fry_shared_place){.pid = 4000000,
+                                             .descriptor = 70000,
+                                             .key = {UINT64_MAX - 5, 77},
+                                             .size_bytes = (uint64_t)1 << 40,
+                                             .mark = 300,
+                                             .number = (uint64_t)1 << 33};
+    header.mapped.offset = (uint64_t)1 << 39;
+    const size_t size = pack(bytes, &header);
+    cr_assert(unpack(bytes, size, &other));
+    cr_expect_eq(other.rights, header.rights);
+    cr_expect_eq(other.address, header.address);
+    cr_expect_eq(other.mapped.offset, header.mapped.offset);
+    cr_expect_eq(other.mapped.place.pid, header.mapped.place.pid);
+    cr_expect_eq(other.mapped.place.descriptor, header.mapped.place.descriptor);
+    cr_expect_arr_eq(other.mapped.place.key, header.mapped.place.key, 16);
+    cr_expect_eq(other.mapped.place.size_bytes, header.mapped.place.size_bytes);
+    cr_expect_eq(other.mapped.place.mark, header.mapped.place.mark);
+    cr_expect_eq(other.mapped.place.number, header.mapped.place.number);
+    cr_expect_not(unpack(bytes, size - 1, &other));
+    cr_expect_not(unpack(bytes, size + 1, &other));
+    bytes[76] = 1; /* the mark has 32 bits */
+    cr_expect_not(unpack(bytes, size, &other));
+    bytes[76] = 0;
+    memset(bytes + 64, 0, 8); /* no number: it would be the shorter one */
+    cr_expect_not(unpack(bytes, size, &other));
+    header.mapped.place.number = 0;
+    cr_assert(unpack(bytes, pack(bytes, &header), &other));
+    cr_expect_eq(other.mapped.place.number, 0);
+}
+
 Test(net_wire, a_place_is_there_if_it_is_said_to_be)
 {
     fry_wire_header header = make(FRY_WIRE_SHOW);
