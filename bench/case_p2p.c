@@ -31,6 +31,7 @@ typedef struct task {
     size_t window;
     bool is_batch;
     bool has_thread; /* ferry's loop is a thread beside the one that waits */
+    bool is_mapped;  /* the window is in memory that the other end maps */
 } task;
 
 static char ucx_path[PATH_MAX];
@@ -111,7 +112,9 @@ static const char *run_ferry(const task *task)
                                    numbers[2],
                                    "--loop",
                                    task->has_thread ? "thread" : "embedded",
-                                   task->is_batch ? "--batch" : NULL};
+                                   task->is_batch    ? "--batch"
+                                   : task->is_mapped ? "--shared"
+                                                     : NULL};
         memcpy(commands[rank].arguments, arguments, sizeof arguments);
     }
     const char *text = run_two(commands);
@@ -285,10 +288,11 @@ void bench_p2p_notice(bool is_quick)
 /* ---- plans ---- */
 
 /* A plan of one get beside a get. */
-static void measure_plan_of_one(bool is_quick)
+static void measure_plan_of_one(bool is_mapped, bool is_quick)
 {
     bench_samples plan = {0}, get = {0}, over = {0};
-    task task = {.path = PATH_SHM, .size_bytes = 8, .n = 200000, .window = 1};
+    task task = {
+        .path = PATH_SHM, .is_mapped = is_mapped, .size_bytes = 8, .n = 200000, .window = 1};
     for (int i = 0; i < (is_quick ? 2 : 7); i++) {
         task.test = "plan";
         bench_samples_add(&plan, bench_text_number(run_ferry(&task), "latency_median_us") * 1e3);
@@ -296,48 +300,72 @@ static void measure_plan_of_one(bool is_quick)
         bench_samples_add(&get, bench_text_number(run_ferry(&task), "latency_median_us") * 1e3);
         bench_samples_add(&over, plan.values[i] - get.values[i]);
     }
-    bench_report((bench_key){"p2p-plan", "8B", "latency_ns", ""}, &plan);
-    bench_report((bench_key){"p2p-plan", "8B", "latency_ns", "get"}, &get);
-    bench_report((bench_key){"p2p-plan", "8B-over", "latency_ns", ""}, &over);
+    const char *shape = is_mapped ? "8B-mapped" : "8B";
+    bench_report((bench_key){"p2p-plan", shape, "latency_ns", ""}, &plan);
+    bench_report((bench_key){"p2p-plan", shape, "latency_ns", "get"}, &get);
+    bench_report(
+        (bench_key){"p2p-plan", is_mapped ? "8B-mapped-over" : "8B-over", "latency_ns", ""}, &over);
     bench_samples_free(&plan);
     bench_samples_free(&get);
     bench_samples_free(&over);
 }
 
 /* Scattered blocks by two plans of 2048, beside gets of raw UCX with as many under way. */
-void bench_p2p_plan(bool is_quick)
+static void measure_plan_of_many(bool is_mapped, bool is_quick)
 {
-    find_programs();
     figures figures = {.ferry.larger_is_better = true,
                        .ucx.larger_is_better = true,
                        .share.larger_is_better = true};
-    task task = {.test = "plan", .size_bytes = 16384, .n = 200000, .window = 4096};
+    task task = {
+        .test = "plan", .is_mapped = is_mapped, .size_bytes = 16384, .n = 200000, .window = 4096};
     measure(&task, "bytes_per_s", 1.0 / 16384, is_quick ? 2 : 7, &figures);
-    report("p2p-plan", "16KiB-4096", "records_per_s", &figures);
+    report("p2p-plan", is_mapped ? "16KiB-4096-mapped" : "16KiB-4096", "records_per_s", &figures);
     free_figures(&figures);
-    measure_plan_of_one(is_quick);
+}
+
+void bench_p2p_plan(bool is_quick)
+{
+    find_programs();
+    for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
+        measure_plan_of_many(is_mapped != 0, is_quick);
+        measure_plan_of_one(is_mapped != 0, is_quick);
+    }
 }
 
 /* ---- windows ---- */
 
 static const size_t window_sizes[] = {8, 16384, 1048576, 67108864};
 
-/* How many of a size are under way: one, which is timed, or many. */
-static void measure_gets(path path, size_t size_bytes, bool is_latency, bool is_quick)
+typedef struct place_of_window {
+    path path;
+    bool is_mapped;
+    const char *name;
+} place_of_window;
+
+static const place_of_window window_places[] = {
+    {PATH_SHM, false, "shm"},
+    {PATH_SHM, true, "mapped"},
+    {PATH_TCP, false, "tcp"},
+};
+
+/* How many of a size are under way: one, which is timed, or many. The ratio is of speeds. */
+static void measure_gets(const place_of_window *at, size_t size_bytes, bool is_latency,
+                         bool is_quick)
 {
     char size[16], shape[32];
     figures figures = {0};
     size_t window = is_latency ? 1 : SLOTS_BYTES / size_bytes < 2 ? 2 : SLOTS_BYTES / size_bytes;
     size_t n = ((size_t)1 << (is_latency ? 28 : 30)) / size_bytes;
     task task = {.test = "get",
-                 .path = path,
+                 .path = at->path,
+                 .is_mapped = at->is_mapped,
                  .size_bytes = size_bytes,
                  .n = n > 100000 ? 100000
                       : n < 10   ? 10
                                  : n,
                  .window = window > 64 ? 64 : window};
-    figures.ferry.larger_is_better = figures.ucx.larger_is_better = figures.share.larger_is_better =
-        !is_latency;
+    figures.ferry.larger_is_better = figures.ucx.larger_is_better = !is_latency;
+    figures.share.larger_is_better = true;
     for (int i = 0; i < (is_quick ? 2 : 5); i++) {
         const char *text = run_ferry(&task);
         double ferry = is_latency ? bench_text_number(text, "latency_median_us") * 1e3
@@ -350,16 +378,16 @@ static void measure_gets(path path, size_t size_bytes, bool is_latency, bool is_
                          ? bench_text_number(text, "median_us") * 1e3
                          : (double)(task.n * size_bytes) / bench_text_number(text, "seconds");
         bench_samples_add(&figures.ucx, ucx);
-        bench_samples_add(&figures.share, ferry / ucx);
+        bench_samples_add(&figures.share, is_latency ? ucx / ferry : ferry / ucx);
     }
     bench_size_name(size, sizeof size, size_bytes);
-    (void)snprintf(shape, sizeof shape, "%s-%s", size, path_names[path]);
+    (void)snprintf(shape, sizeof shape, "%s-%s", size, at->name);
     report("p2p-get", shape, is_latency ? "latency_ns" : "bandwidth_bytes_per_s", &figures);
     if (is_latency && figures.ucx.count > 0) {
         bench_samples over = {0};
         for (size_t i = 0; i < figures.ucx.count; i++)
             bench_samples_add(&over, figures.ferry.values[i] - figures.ucx.values[i]);
-        (void)snprintf(shape, sizeof shape, "%s-%s-over", size, path_names[path]);
+        (void)snprintf(shape, sizeof shape, "%s-%s-over", size, at->name);
         bench_report((bench_key){"p2p-get", shape, "latency_ns", ""}, &over);
         bench_samples_free(&over);
     }
@@ -398,15 +426,17 @@ static void measure_put(path path, bool is_quick)
 void bench_p2p_get(bool is_quick)
 {
     find_programs();
-    for (int path = PATH_SHM; path <= PATH_TCP; path++) {
-        if (!is_path_here((enum path)path))
+    for (size_t k = 0; k < sizeof window_places / sizeof window_places[0]; k++) {
+        const place_of_window *at = &window_places[k];
+        if (!is_path_here(at->path))
             continue;
         for (size_t i = 0; i < sizeof window_sizes / sizeof window_sizes[0]; i++) {
-            measure_gets((enum path)path, window_sizes[i], true, is_quick);
+            measure_gets(at, window_sizes[i], true, is_quick);
             if (window_sizes[i] >= 16384)
-                measure_gets((enum path)path, window_sizes[i], false, is_quick);
+                measure_gets(at, window_sizes[i], false, is_quick);
         }
-        measure_put((enum path)path, is_quick);
+        if (!at->is_mapped)
+            measure_put(at->path, is_quick);
     }
 }
 

@@ -377,7 +377,8 @@ static int open_cache(kv_prefill *prefill)
     kv_end *end = prefill->end;
     const kv_shape *shape = prefill->shape;
     size_t size_bytes = kv_shape_cache_bytes(shape);
-    ferry_status status = ferry_buffer_alloc(end->member.device, size_bytes, &prefill->cache);
+    ferry_status status = ferry_buffer_alloc_kind(end->member.device, size_bytes,
+                                                  FERRY_MEMORY_SHARED, &prefill->cache);
     if (status != FERRY_OK)
         return member_fail_error(&end->member, "allocating the cache", status, NULL);
     memset(ferry_buffer_data(prefill->cache), 0, size_bytes); /* its memory is there from now on */

@@ -213,7 +213,8 @@ static ferry_status alloc_shared(size_t size_bytes, void **memory_p, fry_fault *
         return FERRY_OK;
     *fault = (fry_fault){.status = FERRY_E_NO_MEMORY, .rank = -1, .native_code = errno};
     fault->domain = "errno";
-    (void)snprintf(fault->message, sizeof fault->message, "shared memory: %s", strerrordesc_np(errno));
+    (void)snprintf(fault->message, sizeof fault->message, "shared memory: %s",
+                   strerrordesc_np(errno));
     return FERRY_E_NO_MEMORY;
 }
 

@@ -123,7 +123,8 @@ FERRY_API void ferry_window_release(ferry_window *window);
  *  offset  in the window; the span must fit behind it
  *  span    local, as for ferry_recv. Without bytes: resolves when after[] has, if the window is
  *          open then
- * On one host the bytes of host memory are read where they are, and the owner does nothing for it.
+ * On one host the bytes of host memory are read where they are, and the owner does nothing for it:
+ * by a system call, or without one if the window is in memory of FERRY_MEMORY_SHARED.
  * If the window or the span is on a GPU, the bytes go as those of a message do (message.h), except
  * over NCCL; and so they do between hosts: the owner's engine has to make progress.
  *

@@ -308,6 +308,9 @@ class Failures(EngineCase):
         self.assertRaises(ferry.UnsupportedError, self.engine.record_event, "host:0", 0)
         self.assertRaises(ValueError, self.engine.allocate, 1, kind="marble")
         self.assertRaises(ferry.UnsupportedError, self.engine.allocate, 1, kind="pinned")
+        shared = self.engine.allocate(5000, kind="shared")
+        memoryview(shared)[4999] = 7
+        self.assertEqual(bytes(shared)[4998:], b"\0\7")
 
 
 class Promises(EngineCase):
