@@ -468,16 +468,40 @@ static const char *fault_with(const fry_group *group, const fry_group_slot *slot
     return NULL;
 }
 
-/* Deletes records whose processes have ended: the kernel may know more than the store. */
+/*
+ * Deletes records whose processes have ended: the kernel may know more than the store. Processes
+ * that are about to end are looked at again, and so are those of each new roster: a start that has
+ * ended before it was let in may be let in.
+ */
 static void look_at_processes(fry_group *group)
 {
+    group->looked_version = group->roster->version;
     for (uint32_t rank = 0; rank < group->roster->size; rank++) {
         fry_presence *holder = fry_group_presence(group, group->roster->slots[rank].id);
 
-        if (holder != NULL && holder->state == FRY_PRESENCE_HERE &&
-            fry_group_process_of(group, &holder->process) == FRY_PROCESS_ENDED)
+        if (holder == NULL || holder->state != FRY_PRESENCE_HERE)
+            continue;
+        switch (fry_group_process_of(group, &holder->process)) {
+        case FRY_PROCESS_ENDED:
             fry_group_delete_presence(group, holder);
+            break;
+        case FRY_PROCESS_ENDING:
+            group->looked_version = 0;
+            fry_group_again_at(group, fry_group_now_ns(group) + FRY_GROUP_LOOK_AFTER_NS);
+            break;
+        case FRY_PROCESS_RUNS:
+        case FRY_PROCESS_UNKNOWN:
+            break;
+        }
     }
+}
+
+/* Whether the slot's holder has ended, and a store with leases has yet to say so. */
+static bool is_about_to_go(fry_group *group, const fry_group_slot *slot)
+{
+    const fry_presence *holder = fry_group_presence(group, slot->id);
+
+    return holder != NULL && holder->is_being_deleted;
 }
 
 static fry_error *error_of_no_rank(const fry_group *group, bool has_ended)
@@ -506,6 +530,8 @@ static void find_no_rank(fry_group *group)
 {
     uint32_t ended = 0;
 
+    if (group->looked_version == 0)
+        return; /* a process is about to end */
     for (uint32_t rank = 0; rank < group->roster->size; rank++) {
         switch (fry_group_holder_of(group, &group->roster->slots[rank])) {
         case FRY_HOLDER_UNKNOWN:
@@ -514,6 +540,8 @@ static void find_no_rank(fry_group *group)
         case FRY_HOLDER_MISSING:
             return; /* its rank may yet become free */
         case FRY_HOLDER_HERE:
+            if (is_about_to_go(group, &group->roster->slots[rank]))
+                return;
             break;
         case FRY_HOLDER_ENDED:
             ended++;
@@ -544,10 +572,9 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
         refuse_for(group, fault);
         return;
     }
-    if ((first_id == group->id || slot == NULL) && !group->has_looked) {
-        group->has_looked = true;
+    if ((first_id == group->id || slot == NULL) &&
+        group->looked_version != group->roster->version)
         look_at_processes(group);
-    }
     if (slot == NULL) {
         not_blocked(group);
         find_no_rank(group);

@@ -252,7 +252,8 @@ struct fry_group {
     bool is_deadline_over;
     uint64_t blocked_by; /* id; 0: none */
     int64_t blocked_ns;  /* since when */
-    bool is_block_over, has_looked;
+    bool is_block_over;
+    uint64_t looked_version; /* the roster's, whose members' processes join.c looked at; 0: none */
     uint64_t words_news;  /* `news` of those who had left at the roster's last change, and before */
     ferry_status refusal; /* the store's refusal of the lease or the record */
     char why[160];

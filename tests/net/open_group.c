@@ -7,7 +7,11 @@
  *  - the next member gets the rank, as soon as no live member holds it back, and not before;
  *  - it exchanges messages with the members that stay;
  *  - these hear the same events in the same order, with nothing left out.
+ *
+ * By a store of files on one host, the same by etcd, and with a host for each of them.
  */
+#include "tests/support/etcd_server.h"
+#include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"
 
 #include <inttypes.h>
@@ -89,19 +93,30 @@ typedef struct scene {
     net_member *keeper, *witness;
 } scene;
 
-static net_member *start(const char *role, const char *lease)
+/* Of the case that runs. */
+static struct {
+    const char *uri; /* NULL: files in the test's folder */
+    bool has_hosts;  /* each rank has a host of its own */
+    int times;
+} place = {.times = TIMES};
+
+static net_member *start(const char *role, int host)
 {
-    char store[128];
-    (void)snprintf(store, sizeof store, "store=file:%s/store", net_folder());
-    return net_start(NET_HERE, role, store, "size=3", "open=1", "linger_ms=1", lease, "network=lo",
-                     NULL);
+    char store[512];
+    if (place.uri != NULL)
+        (void)snprintf(store, sizeof store, "store=%s", place.uri);
+    else
+        (void)snprintf(store, sizeof store, "store=file:%s/store", net_folder());
+    return net_start(place.has_hosts ? host : NET_HERE, role, store, "size=3", "open=1",
+                     "linger_ms=1", place.has_hosts ? "lease_ms=2000" : "lease_ms=5000",
+                     place.has_hosts ? "network=eth0" : "network=lo", NULL);
 }
 
 static scene begin(void)
 {
-    scene s = {.keeper = start("stays", "lease_ms=5000")};
+    scene s = {.keeper = start("stays", KEEPER)};
     NET_CHECK(net_number(net_hear(s.keeper, "joined"), "rank") == KEEPER, "it is not the first");
-    s.witness = start("stays", "lease_ms=5000");
+    s.witness = start("stays", WITNESS);
     NET_CHECK(net_number(net_hear(s.witness, "joined"), "rank") == WITNESS, "it is not the second");
     net_tell(s.keeper, "hear");
     return s;
@@ -110,7 +125,7 @@ static scene begin(void)
 /* A third member that joins whatever its former one has come to; its incarnation. */
 static int64_t join_third(net_member **third_p)
 {
-    *third_p = start("comes", "lease_ms=5000");
+    *third_p = start("comes", THIRD);
     const char *joined = net_hear(*third_p, "joined");
     NET_CHECK(net_number(joined, "rank") == THIRD, "it has another rank: %s", joined);
     return net_number(joined, "incarnation");
@@ -176,8 +191,8 @@ static void while_joining(void)
 {
     scene s = begin();
     net_member *third;
-    for (int i = 0; i < TIMES; i++) {
-        third = start("comes", "lease_ms=5000");
+    for (int i = 0; i < place.times; i++) {
+        third = start("comes", THIRD);
         net_rest(i * 2 * MILLISECOND_NS);
         net_signal(third, SIGKILL);
         net_end_by(third, SIGKILL);
@@ -191,7 +206,7 @@ static void once_joined(void)
 {
     scene s = begin();
     net_member *third;
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < place.times; i++) {
         (void)join_third(&third);
         net_signal(third, SIGKILL);
         net_end_by(third, SIGKILL);
@@ -205,7 +220,7 @@ static void while_leaving(void)
 {
     scene s = begin();
     net_member *third;
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < place.times; i++) {
         (void)join_third(&third);
         net_tell(third, "leave");
         (void)net_hear(third, "leaving");
@@ -230,7 +245,7 @@ static void before_acknowledging(bool is_killed)
     (void)join_third(&third);
     net_signal(s.witness, SIGSTOP);
     end_third(third);
-    next = start("comes", "lease_ms=5000");
+    next = start("comes", THIRD);
     size_t which;
     const char *line;
     net_news news = net_listen(&next, 1, 700 * MILLISECOND_NS, &which, &line);
@@ -270,7 +285,7 @@ static void keeper_is_killed(void)
     (void)join_third(&third);
     net_signal(s.keeper, SIGSTOP);
     end_third(third);
-    next = start("comes", "lease_ms=5000");
+    next = start("comes", THIRD);
     net_signal(s.keeper, SIGKILL);
     net_end_by(s.keeper, SIGKILL);
     int64_t rank = net_number(net_hear(next, "joined"), "rank");
@@ -279,10 +294,67 @@ static void keeper_is_killed(void)
     net_signal(s.witness, SIGKILL);
     net_end_by(s.witness, SIGKILL);
     /* All have ended: the next one forms the group anew. */
-    net_member *first = start("comes", "lease_ms=5000");
+    net_member *first = start("comes", THIRD);
     NET_CHECK(net_number(net_hear(first, "joined"), "rank") == 0, "it is not the first");
     net_signal(first, SIGKILL);
     net_end_by(first, SIGKILL);
+}
+
+/* ---- elsewhere ---- */
+
+static void by_etcd(void (*body)(void))
+{
+    const char *missing = etcd_absent();
+    if (missing)
+        net_skip(missing);
+    etcd_cluster *cluster = etcd_cluster_start(1, NULL);
+    NET_CHECK(cluster != NULL, "etcd does not start");
+    place.uri = etcd_cluster_uri(cluster);
+    body();
+    etcd_cluster_stop(cluster);
+}
+
+static void with_hosts(void (*body)(void))
+{
+    net_hosts_open(3, NET_CABLE_VETH);
+    place.has_hosts = true;
+    place.times = 3; /* a death is known after a lease */
+    body();
+}
+
+static void etcd_while_joining(void)
+{
+    by_etcd(while_joining);
+}
+
+static void etcd_while_leaving(void)
+{
+    by_etcd(while_leaving);
+}
+
+static void etcd_acknowledged_late(void)
+{
+    by_etcd(acknowledged_late);
+}
+
+static void etcd_keeper_is_killed(void)
+{
+    by_etcd(keeper_is_killed);
+}
+
+static void hosts_once_joined(void)
+{
+    with_hosts(once_joined);
+}
+
+static void hosts_while_leaving(void)
+{
+    with_hosts(while_leaving);
+}
+
+static void hosts_keeper_is_killed(void)
+{
+    with_hosts(keeper_is_killed);
 }
 
 int main(int argc, char **argv)
@@ -295,6 +367,13 @@ int main(int argc, char **argv)
         {"acknowledged_late", acknowledged_late, 60},
         {"killed_before_acknowledging", killed_before_acknowledging, 60},
         {"keeper_is_killed", keeper_is_killed, 60},
+        {"etcd_while_joining", etcd_while_joining, 90},
+        {"etcd_while_leaving", etcd_while_leaving, 90},
+        {"etcd_acknowledged_late", etcd_acknowledged_late, 90},
+        {"etcd_keeper_is_killed", etcd_keeper_is_killed, 90},
+        {"hosts_once_joined", hosts_once_joined, 90},
+        {"hosts_while_leaving", hosts_while_leaving, 90},
+        {"hosts_keeper_is_killed", hosts_keeper_is_killed, 90},
     };
     return net_test_main(argc, argv, roles, 2, cases, sizeof cases / sizeof *cases);
 }
