@@ -412,6 +412,78 @@ static void test_capture(places *at, enum cudaStreamCaptureMode mode)
     memories_close(&on);
 }
 
+/* A stream whose capture the program has broken: nothing can be put on it, and the plan is whole.
+ */
+static void test_invalid_capture(places *at)
+{
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    cudaStream_t stream;
+    cudaGraph_t graph = NULL;
+    ferry_error *error = NULL;
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    if (EMU(emu_count_catches) != NULL)
+        EMU(emu_count_catches)(true);
+    CHECK(cudaStreamSynchronize(stream) != cudaSuccess); /* which breaks it */
+    if (EMU(emu_count_catches) != NULL)
+        EMU(emu_count_catches)(false);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, &error), FERRY_E_CAPTURE);
+    CHECK(error != NULL && strstr(error->message, "capture") != NULL);
+    ferry_error_release(error);
+    CHECK(cudaStreamEndCapture(stream, &graph) != cudaSuccess);
+    (void)cudaGetLastError();
+    paint_anew(&on, 95);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, NULL), FERRY_OK);
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    check_back(&on);
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* On a lost GPU nothing is put on a stream, and a post fails by the loss. */
+static void test_loss(places *at)
+{
+    cudaStream_t stream;
+    ferry_error *error = NULL;
+    if (EMU(emu_lose_device) == NULL || getenv("FERRY_EMU_QUEUES") != NULL) {
+        (void)printf("no device can be lost here\n");
+        return;
+    }
+    memories on = memories_open(at);
+    ferry_op ops[3 * BLOCKS];
+    ferry_plan *plan = plan_of(at, ops, there_and_back(&on, ops));
+    CHECK(graph_count(plan) != 0);
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(EMU(emu_lose_device)(0, CUDA_ERROR_ECC_UNCORRECTABLE) == CUDA_SUCCESS);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, &error), FERRY_E_DEVICE);
+    CHECK(error != NULL && error->native_code == CUDA_ERROR_ECC_UNCORRECTABLE);
+    ferry_error_release(error);
+    ferry_future *post = ferry_plan_post(plan, NULL, 0, NULL);
+    CHECK_STATUS(ferry_future_wait(post, -1), FERRY_E_DEVICE);
+    CHECK(ferry_future_error(post)->native_code == CUDA_ERROR_ECC_UNCORRECTABLE);
+    ferry_future_release(post);
+    CHECK_STATUS(ferry_plan_enqueue(plan, at->gpus[0], stream, NULL), FERRY_E_DEVICE);
+    ferry_plan_release(plan);
+    memories_close(&on);
+}
+
+/* What the emulator would end a program for; and then nothing can use that GPU any more. */
+static void test_last(void)
+{
+    places at;
+    places_open(&at, NULL);
+    test_invalid_capture(&at);
+    test_loss(&at);
+    ferry_status status = ferry_engine_shutdown(at.ge.engine, 50000000);
+    CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE);
+    gpu_leave();
+}
+
 /* After the shutdown the plan is refused, and can still be released. */
 static void test_shutdown(void)
 {
@@ -549,5 +621,6 @@ int main(void)
     places_close(&at);
     test_figures();
     test_shutdown();
+    test_last();
     return 0;
 }
