@@ -176,10 +176,13 @@ enum fry_outside {
     FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
 };
 
-/* fry_node.outside of a receive: the baton's holder writes it, who makes a record reads it. */
+/*
+ * fry_node.outside of a receive, and of who takes a notice: the baton's holder writes it, who makes
+ * a record reads it.
+ */
 enum fry_outside_message {
     FRY_OUTSIDE_NO_FLOW = 0,
-    FRY_OUTSIDE_FLOWS, /* op.message.offset is the sender's operation */
+    FRY_OUTSIDE_FLOWS, /* op.message.offset, or op.notice.sent_op, is the sender's operation */
 };
 
 /* ---- tails: what the nodes of one kind have besides the head ---- */
@@ -273,7 +276,10 @@ typedef struct fry_notice_op {
     fry_message_met met; /* first, like a message's */
     fry_value *value;    /* of the engine's notices */
     ferry_group *group;
-    TAILQ_ENTRY(fry_node) entry; /* is_waiting: of group->nexts. is_refused: of nexts_refused */
+    union {
+        TAILQ_ENTRY(fry_node) entry; /* is_waiting: of group->nexts. is_refused: of nexts_refused */
+        uint64_t sent_op; /* the sender's operation, once it has one (FRY_OUTSIDE_FLOWS) */
+    };
     bool is_waiting, is_refused;
 } fry_notice_op;
 
