@@ -502,6 +502,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
     } else if (what == FERRY_TRACE_RESOLVED) {
         of->status = record->status;
         of->flow = record->flow;
+        of->size_bytes = record->size_bytes; /* of what came from anybody it is known only now */
         of->way = record->way;
         if (!may_be_at_work(of))
             write_story(lines, file, of, record->when_ns);
