@@ -309,12 +309,17 @@ typedef struct fry_window_op {
 
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
-    fry_error *cancel; /* the reason to cancel its operations; NULL: they are not cancelled */
+    fry_error *cancel;       /* the reason to cancel its operations; NULL: they are not cancelled */
+    struct fry_node *notice; /* which it holds until all before that have ended; NULL: none */
     uint32_t count;
     uint32_t settled; /* operations that don't count themselves off */
     uint32_t unquiet; /* operations that have failed and are not quiet yet */
-    bool has_failed;
+    uint32_t notices; /* at its end; and how many of them have ended */
+    uint32_t notices_ended;
     int32_t refused; /* fry_refusal of the first refused operation; FRY_TAKEN: none */
+    bool has_failed;
+    bool has_failed_ahead; /* of the notices; */
+    bool is_refused_ahead; /* or was refused */
 } fry_batch_op;
 
 typedef struct fry_plan_post fry_plan_post;

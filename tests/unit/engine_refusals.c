@@ -299,6 +299,11 @@ static void try_batches(void)
     op.kind = FERRY_OP_DRAIN;
     (void)own(batch_of(&op, sizeof op, each));
     expect(FRY_REFUSED_BATCH_OP_KIND, each[0]);
+    const ferry_op ops[] = {{.kind = FERRY_OP_NOTICE}, {.kind = FERRY_OP_NOP}};
+    ferry_future *both[2];
+    (void)own(ferry_batch(engine(), ops, sizeof ops[0], 2, both, NULL));
+    expect(FRY_REFUSED_BATCH_NOTICE, both[0]);
+    (void)own(both[1]);
 }
 
 /* ---- outside events ---- */
