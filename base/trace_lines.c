@@ -411,10 +411,12 @@ static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
  */
 static char *put_message(char *at, const fry_trace_lines *lines, const story *of)
 {
-    bool is_send = of->kind == FERRY_OP_SEND || of->kind == FERRY_OP_PUT;
-    bool is_received = of->kind == FERRY_OP_RECV || of->kind == FERRY_OP_GET;
-    if ((!is_send && !is_received) || of->status != FERRY_OK || of->flow == 0)
-        return at;
+    bool is_send =
+        of->kind == FERRY_OP_SEND || of->kind == FERRY_OP_PUT || of->kind == FERRY_OP_NOTICE;
+    bool is_received =
+        of->kind == FERRY_OP_RECV || of->kind == FERRY_OP_GET || of->kind == FERRY_OP_NOTICE_NEXT;
+    if ((!is_send && !is_received) || of->status != FERRY_OK || of->flow == 0 || of->flow == of->op)
+        return at; /* of a get that its owner took no part in, the flow is its own number */
     at = is_send ? fry_json_literal(at, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"s\"")
                  : fry_json_literal(
                        at, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"f\",\"bp\":\"e\"");
@@ -500,6 +502,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
     } else if (what == FERRY_TRACE_RESOLVED) {
         of->status = record->status;
         of->flow = record->flow;
+        of->size_bytes = record->size_bytes; /* of what came from anybody it is known only now */
         of->way = record->way;
         if (!may_be_at_work(of))
             write_story(lines, file, of, record->when_ns);

@@ -47,11 +47,17 @@ static trace_result list_ends(const trace_model *model, end **ends_p, size_t *co
     return TRACE_OK;
 }
 
-/* Whether the two are a message: its sender, and the receiver behind it. */
+/*
+ * Whether the two are a message: its sender, and the receiver behind it. A process that was started
+ * again counts its operations anew, as does an engine of another group: what more than two ends are
+ * of is left alone, as no arrow is better than a wrong one.
+ */
 static bool is_message(const end *ends, size_t count, size_t at)
 {
+    uint64_t flow = ends[at].flow;
     return at + 1 < count && ends[at].is_sender && !ends[at + 1].is_sender &&
-           ends[at].flow == ends[at + 1].flow;
+           ends[at + 1].flow == flow && (at == 0 || ends[at - 1].flow != flow) &&
+           (at + 2 >= count || ends[at + 2].flow != flow);
 }
 
 /* ---- clocks ---- */
@@ -82,45 +88,117 @@ static void measure_gaps(const trace_model *model, const end *ends, size_t count
     }
 }
 
-/* How much later than `base` the clock of `file` is to be taken; 0 if no message goes back. */
-static int64_t choose_shift(gap_table gaps, size_t base, size_t file)
+/*
+ * Then a gap is a bound: the shift of `from` less that of `to` may be no more, or a message would
+ * go back in time. Bounds add up along a way from file to file, so that two whose messages went by
+ * a third are bound too. Those that contradict each other, as of clocks that do not run alike, meet
+ * in the middle; no bound is taken below what its opposite allows, so they stay where they are.
+ */
+static void close_bounds(gap_table gaps, size_t count)
 {
-    int64_t there_ns = gaps[base][file];
-    int64_t back_ns = gaps[file][base];
-    if (there_ns >= 0 && back_ns >= 0)
-        return 0;
-    if (there_ns == NO_GAP)
-        return back_ns;
-    if (back_ns == NO_GAP)
-        return -there_ns;
-    return back_ns / 2 - there_ns / 2;
-}
-
-/* Goes from file to file by messages. False: the times would leave their range. */
-static bool choose_shifts(trace_model *model, gap_table gaps)
-{
-    uint32_t order[TRACE_FILES_MAX];
-    bool is_reached[TRACE_FILES_MAX] = {false};
-    for (uint32_t first = 0; first < model->file_count; first++) {
-        size_t reached = 0;
-        if (is_reached[first])
-            continue;
-        is_reached[first] = true;
-        order[reached++] = first;
-        for (size_t at = 0; at < reached; at++) {
-            uint32_t base = order[at];
-            for (uint32_t file = 0; file < model->file_count; file++) {
-                if (is_reached[file] || (gaps[base][file] == NO_GAP && gaps[file][base] == NO_GAP))
+    for (size_t a = 0; a < count; a++) {
+        for (size_t b = 0; b < a; b++) {
+            int64_t *there = &gaps[a][b], *back = &gaps[b][a];
+            if (*there == NO_GAP || *back == NO_GAP || *there >= -*back)
+                continue;
+            *there = *there / 2 - *back / 2;
+            *back = -*there;
+        }
+    }
+    for (size_t by = 0; by < count; by++) {
+        for (size_t from = 0; from < count; from++) {
+            for (size_t to = 0; to < count; to++) {
+                int64_t ns;
+                int64_t back_ns = gaps[to][from];
+                if (from == to || gaps[from][by] == NO_GAP || gaps[by][to] == NO_GAP ||
+                    __builtin_add_overflow(gaps[from][by], gaps[by][to], &ns))
                     continue;
-                if (__builtin_add_overflow(model->shift_ns[base], choose_shift(gaps, base, file),
-                                           &model->shift_ns[file]))
-                    return false;
-                is_reached[file] = true;
-                order[reached++] = file;
+                if (back_ns != NO_GAP && ns < -back_ns)
+                    ns = -back_ns;
+                if (ns < gaps[from][to])
+                    gaps[from][to] = ns;
             }
         }
     }
+}
+
+/* What the files that were placed before allow one. */
+typedef struct range {
+    int64_t least_ns; /* INT64_MIN: any */
+    int64_t most_ns;  /* INT64_MAX: any */
+} range;
+
+/* False: the times would leave their range. */
+static bool find_range(const trace_model *model, gap_table gaps, const bool *is_placed, size_t file,
+                       range *allowed)
+{
+    *allowed = (range){INT64_MIN, INT64_MAX};
+    for (size_t i = 0; i < model->file_count; i++) {
+        int64_t ns;
+        if (is_placed[i] && gaps[i][file] != NO_GAP) {
+            if (__builtin_sub_overflow(model->shift_ns[i], gaps[i][file], &ns))
+                return false;
+            allowed->least_ns = ns > allowed->least_ns ? ns : allowed->least_ns;
+        }
+        if (is_placed[i] && gaps[file][i] != NO_GAP) {
+            if (__builtin_add_overflow(model->shift_ns[i], gaps[file][i], &ns))
+                return false;
+            allowed->most_ns = ns < allowed->most_ns ? ns : allowed->most_ns;
+        }
+    }
     return true;
+}
+
+static int64_t middle(int64_t a, int64_t b)
+{
+    int64_t low = a < b ? a : b, high = a < b ? b : a;
+    return low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
+}
+
+/* The clock of a file that was placed before, if it may be one with that. */
+static int64_t choose_shift(const trace_model *model, const bool *is_placed, const range *allowed)
+{
+    for (size_t i = 0; i < model->file_count; i++) {
+        int64_t ns = model->shift_ns[i];
+        if (is_placed[i] && ns >= allowed->least_ns && ns <= allowed->most_ns)
+            return ns;
+    }
+    if (allowed->least_ns == INT64_MIN)
+        return allowed->most_ns;
+    if (allowed->most_ns == INT64_MAX)
+        return allowed->least_ns;
+    return middle(allowed->least_ns, allowed->most_ns);
+}
+
+/* Places one more file that is bound to one placed before. False: there is none. */
+static bool place_next(trace_model *model, gap_table gaps, bool *is_placed, bool *is_good)
+{
+    for (size_t file = 0; file < model->file_count; file++) {
+        range allowed;
+        if (is_placed[file])
+            continue;
+        *is_good = find_range(model, gaps, is_placed, file, &allowed);
+        if (*is_good && allowed.least_ns == INT64_MIN && allowed.most_ns == INT64_MAX)
+            continue;
+        model->shift_ns[file] = *is_good ? choose_shift(model, is_placed, &allowed) : 0;
+        is_placed[file] = true;
+        return *is_good;
+    }
+    return false;
+}
+
+/* False: the times would leave their range. */
+static bool choose_shifts(trace_model *model, gap_table gaps)
+{
+    bool is_placed[TRACE_FILES_MAX] = {false};
+    bool is_good = true;
+    close_bounds(gaps, model->file_count);
+    for (size_t first = 0; first < model->file_count && is_good; first++) {
+        is_placed[first] = true; /* it was before, unless nothing binds it to those */
+        while (place_next(model, gaps, is_placed, &is_good)) {
+        }
+    }
+    return is_good;
 }
 
 static size_t list_times(trace_op *op, int64_t *times[8])

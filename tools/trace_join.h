@@ -10,9 +10,11 @@
 #include "tools/trace_model.h"
 
 /*
- * Shifts the files' times so that no message goes back in time: by half of what messages in both
- * directions allow, by as little as possible if there are messages in one direction alone, and not
- * at all if none goes back. A file that has no message with another one is not shifted.
+ * Shifts the files' times so that no message goes back in time. A file gets the shift of one before
+ * it, if its messages allow that, as those of one host do; else it is in the middle of what its
+ * messages allow, or as near as possible if they are all in one direction. So clocks of two that
+ * have messages in both directions differ by no more than the shortest way there and back, if they
+ * run alike. A file that has no message with another one is not shifted.
  */
 trace_result trace_join_clocks(trace_model *model);
 

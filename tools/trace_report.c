@@ -82,7 +82,7 @@ static void print_head(const trace_model *model, const trace_summary *summary, F
         const trace_tally *tally = &summary->tallies[i];
         trace_text_bytes(size, (double)tally->size_bytes);
         fprintf(to, "  %8zu  ", tally->count);
-        print_name(to, tally->kind ? tally->kind : "others", 10);
+        print_name(to, tally->kind ? tally->kind : "others", 12);
         if (tally->size_bytes > 0) {
             print_name(to, tally->kind ? tally->status : "", 22);
             fputs(size, to);

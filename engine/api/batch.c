@@ -19,15 +19,20 @@
  * The batch's own node is made first, so that the others can point to it, and enters last. Only
  * then is what the submitter alone knows (how many operations never counted, whether one was
  * refused) added to the node's account, so no atomics are needed: batch_node.c.
+ *
+ * Notices start when all before them have ended well. So they stand at the array's end: then the
+ * batch's count says when that is (batch_count.c), and other operations don't pay for it.
  */
 #include "engine/api/call.h"
 #include "engine/api/call_async.h"
 #include "engine/api/copy.h"
+#include "engine/api/notice.h"
 #include "engine/api/reach.h"
 #include "engine/api/request.h"
 #include "engine/api/send.h"
 #include "engine/engine.h"
 #include "engine/graph/buffer.h"
+#include "engine/graph/due.h"
 #include "engine/graph/emit.h"
 #include "engine/graph/enter.h"
 #include "engine/graph/graph.h"
@@ -56,11 +61,16 @@ typedef struct batch {
     size_t op_size_bytes, count;
     ferry_future **each;
     fry_node *node;
-    uint32_t settled;    /* operations that don't count themselves off */
-    fry_refusal refused; /* why the first refused operation was refused */
-    bool is_traced;      /* each operation makes records, so it needs a node */
-    bool is_plain;       /* its options don't affect its operations */
-    size_t next;         /* the first operation not yet staged */
+    uint32_t settled;      /* operations that don't count themselves off */
+    fry_refusal refused;   /* why the first refused operation was refused */
+    bool is_traced;        /* each operation makes records, so it needs a node */
+    bool is_plain;         /* its options don't affect its operations */
+    bool is_refused_ahead; /* an operation before the notices was refused */
+    size_t first_notice;   /* of those at its end; all of them are behind it */
+    fry_node *notice;      /* the first that has a node; the batch holds it */
+    fry_node *last_notice; /* the last, with a reference of this call's */
+    uint32_t notices;      /* that have nodes */
+    size_t next;           /* the first operation not yet staged */
     size_t entry_count, submitted;
     batch_entry entries[STAGE_OPS + 1];
 } batch;
@@ -83,7 +93,10 @@ static fry_refusal create_own_node(batch *self)
     node->op.batch.count = (uint32_t)self->count;
     node->op.batch.settled = 0;
     node->op.batch.unquiet = 0;
+    node->op.batch.notice = NULL;
+    node->op.batch.notices = node->op.batch.notices_ended = 0;
     node->op.batch.has_failed = false;
+    node->op.batch.has_failed_ahead = node->op.batch.is_refused_ahead = false;
     node->op.batch.refused = FRY_TAKEN;
     self->node = node;
     return FRY_TAKEN;
@@ -185,6 +198,8 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *
     if (op->kind == FERRY_OP_GET || op->kind == FERRY_OP_PUT)
         return fry_request_reach(request, op->kind, op->window, op->window_offset,
                                  op->kind == FERRY_OP_PUT ? &op->src : &op->dst, why_p);
+    if (op->kind == FERRY_OP_NOTICE)
+        return fry_request_notice(request, op->group, op->peer, op->data, op->data_bytes, why_p);
     *why_p = fry_refuse(request->engine, FRY_REFUSED_BATCH_OP_KIND);
     return NULL;
 }
@@ -199,6 +214,40 @@ static inline fry_node *plain_message_of(const batch *self, const ferry_op *op)
                                      op->group, op->peer, op->tag, is_send ? &op->src : &op->dst);
 }
 
+/*
+ * A new notice: the first is held until its batch lets it go, each other one waits for the notice
+ * before it.
+ */
+static fry_refusal chain_notice(const batch *self, fry_request *request, fry_node *node)
+{
+    if (self->last_notice == NULL)
+        return FRY_TAKEN;
+    ferry_future *before = &self->last_notice->future;
+    fry_refusal why = fry_request_add_after(request, node, before, FRY_EDGE_AFTER);
+    if (why == FRY_REFUSED_MAX_EDGES)
+        fry_request_lacks_edges(request, node, &before, 1, FRY_EDGE_AFTER);
+    if (why == FRY_TAKEN && self->refused != FRY_TAKEN)
+        fry_node_refuse(node, FERRY_E_DEPENDENCY, fry_refusal_error(self->refused), true);
+    return why;
+}
+
+/* It will be submitted. */
+static void keep_notice(batch *self, fry_node *node)
+{
+    if (self->notice == NULL) {
+        fry_node_set_holding(node, 2); /* by its entering, and by the batch */
+        self->notice = node;
+        self->node->op.batch.notice = node; /* nobody looks at it before this notice is in */
+        self->is_refused_ahead |= self->refused != FRY_TAKEN;
+    }
+    fry_graph_share(node); /* of its edge's other end, from now on */
+    if (self->last_notice != NULL)
+        ferry_future_release(&self->last_notice->future);
+    self->last_notice = node;
+    (void)ferry_future_retain(&node->future);
+    self->notices++;
+}
+
 static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_request *request,
                              fry_node **node_p)
 {
@@ -206,9 +255,16 @@ static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_
     fry_node *node = plain_message_of(self, op);
     if (node == NULL)
         node = node_of(op, request, &why);
+    if (node != NULL && op->kind == FERRY_OP_NOTICE &&
+        (why = chain_notice(self, request, node)) != FRY_TAKEN) {
+        fry_node_discard(request->engine, request->context, node);
+        node = NULL;
+    }
     if (node == NULL)
         return why;
     join(self, node);
+    if (op->kind == FERRY_OP_NOTICE)
+        keep_notice(self, node);
     if (self->each != NULL)
         self->each[index] = &node->future;
     fry_request_share_large(request, node);
@@ -250,6 +306,7 @@ static void settle_refused(batch *self, size_t index, fry_refusal why)
     else
         ferry_future_release(future);
     self->settled++;
+    self->is_refused_ahead |= index < self->first_notice;
     if (self->refused == FRY_TAKEN)
         self->refused = why;
 }
@@ -287,6 +344,8 @@ static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
     *node_p = NULL;
     if (fry_unlikely(has_tail(self, index)))
         return fry_refuse(self->request.engine, FRY_REFUSED_BATCH_OP_TAIL);
+    if (fry_unlikely(op->kind == FERRY_OP_NOTICE) && index < self->first_notice)
+        return fry_refuse(self->request.engine, FRY_REFUSED_BATCH_NOTICE);
     fry_refusal why = request_of(self, op, &own, &request);
     if (why != FRY_TAKEN)
         return why;
@@ -347,6 +406,8 @@ static void close_account(batch *self, const batch_entry *entry)
     if (entry->op == self->count) {
         self->node->op.batch.settled = self->settled;
         self->node->op.batch.refused = (int32_t)self->refused;
+        self->node->op.batch.notices = self->notices;
+        self->node->op.batch.is_refused_ahead = self->is_refused_ahead;
     }
 }
 
@@ -478,6 +539,16 @@ static fry_refusal check(const batch *self)
     return self->request.options.access_count != 0 ? FRY_REFUSED_BATCH_ACCESSES : FRY_TAKEN;
 }
 
+/* Where the notices at the array's end begin. */
+static size_t find_notices(const batch *self)
+{
+    ferry_op local;
+    size_t first = self->count;
+    while (first > 0 && op_at(self, first - 1, &local)->kind == FERRY_OP_NOTICE)
+        first--;
+    return first;
+}
+
 ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
                           size_t count, ferry_future *each[], const ferry_op_options *options)
 {
@@ -496,12 +567,15 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
         why = create_own_node(&self);
     if (why != FRY_TAKEN)
         return refuse_all(&self, engine, why);
+    self.first_notice = find_notices(&self);
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
                     shared->user_data == 0 && shared->queue == NULL && shared->scope == NULL &&
                     shared->priority == FERRY_PRIORITY_NORMAL && shared->flags == 0;
     submit(&self);
+    if (self.last_notice != NULL)
+        ferry_future_release(&self.last_notice->future);
     fry_late_call_ends(engine);
     return &self.node->future;
 }

@@ -26,15 +26,20 @@ static void *take_slot(const fry_request *request, fry_refusal *why_p)
 
 /* ---- sending ---- */
 
-static fry_refusal check(ferry_group *group, ferry_rank peer, const void *data, size_t size_bytes)
+static fry_refusal check(ferry_engine *engine, ferry_group *group, ferry_rank peer,
+                         const void *data, size_t size_bytes)
 {
+    if (group == NULL)
+        return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
+    if (group->engine != engine)
+        return fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
     if (size_bytes > FERRY_NOTICE_BYTES_MAX)
-        return fry_refuse(group->engine, FRY_REFUSED_NOTICE_SIZE);
+        return fry_refuse(engine, FRY_REFUSED_NOTICE_SIZE);
     if (data == NULL && size_bytes != 0)
-        return fry_refuse(group->engine, FRY_REFUSED_NOTICE_DATA);
+        return fry_refuse(engine, FRY_REFUSED_NOTICE_DATA);
     fry_refusal why = fry_request_check_group(group);
     if (why == FRY_TAKEN && peer >= group->size)
-        why = fry_refuse(group->engine, FRY_REFUSED_MESSAGE_RANK);
+        why = fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
     if (why == FRY_TAKEN && fry_route_peer(&group->routes[peer]) == NULL)
         why = FRY_REFUSED_NO_MEMORY;
     return why;
@@ -71,7 +76,7 @@ static fry_node *make_notice(fry_request *request, fry_route *route, const void 
 fry_node *fry_request_notice(fry_request *request, ferry_group *group, ferry_rank peer,
                              const void *data, size_t size_bytes, fry_refusal *why_p)
 {
-    *why_p = check(group, peer, data, size_bytes);
+    *why_p = check(request->engine, group, peer, data, size_bytes);
     return *why_p == FRY_TAKEN ? make_notice(request, &group->routes[peer], data, size_bytes, why_p)
                                : NULL;
 }

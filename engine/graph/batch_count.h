@@ -11,6 +11,12 @@
 void fry_batch_member_ended(fry_turn *turn, fry_node *member, bool is_under_way);
 void fry_batch_member_quiet(fry_turn *turn, fry_node *member);
 
+/*
+ * The batch has entered, and its notices before it: the first of these starts once all operations
+ * ahead of it have ended well, and fails once one has failed.
+ */
+void fry_batch_look_at_notice(fry_turn *turn, fry_node *batch);
+
 /* A member has failed, or will never be quiet: the batch fails too, with this cause. */
 void fry_batch_note_failure(fry_turn *turn, fry_node *batch, fry_error *root);
 

@@ -73,6 +73,8 @@ static bool entered(fry_turn *turn, fry_node *own, bool may_start)
     (void)may_start;
     if (fry_unlikely(own->op.batch.cancel != NULL))
         begin_walk(turn, own);
+    else
+        fry_batch_look_at_notice(turn, own);
     return false;
 }
 

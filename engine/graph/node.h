@@ -176,10 +176,13 @@ enum fry_outside {
     FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
 };
 
-/* fry_node.outside of a receive: the baton's holder writes it, who makes a record reads it. */
+/*
+ * fry_node.outside of a receive, and of who takes a notice: the baton's holder writes it, who makes
+ * a record reads it.
+ */
 enum fry_outside_message {
     FRY_OUTSIDE_NO_FLOW = 0,
-    FRY_OUTSIDE_FLOWS, /* op.message.offset is the sender's operation */
+    FRY_OUTSIDE_FLOWS, /* op.message.offset, or op.notice.sent_op, is the sender's operation */
 };
 
 /* ---- tails: what the nodes of one kind have besides the head ---- */
@@ -273,7 +276,10 @@ typedef struct fry_notice_op {
     fry_message_met met; /* first, like a message's */
     fry_value *value;    /* of the engine's notices */
     ferry_group *group;
-    TAILQ_ENTRY(fry_node) entry; /* is_waiting: of group->nexts. is_refused: of nexts_refused */
+    union {
+        TAILQ_ENTRY(fry_node) entry; /* is_waiting: of group->nexts. is_refused: of nexts_refused */
+        uint64_t sent_op; /* the sender's operation, once it has one (FRY_OUTSIDE_FLOWS) */
+    };
     bool is_waiting, is_refused;
 } fry_notice_op;
 
@@ -303,12 +309,17 @@ typedef struct fry_window_op {
 
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
-    fry_error *cancel; /* the reason to cancel its operations; NULL: they are not cancelled */
+    fry_error *cancel;       /* the reason to cancel its operations; NULL: they are not cancelled */
+    struct fry_node *notice; /* which it holds until all before that have ended; NULL: none */
     uint32_t count;
     uint32_t settled; /* operations that don't count themselves off */
     uint32_t unquiet; /* operations that have failed and are not quiet yet */
-    bool has_failed;
+    uint32_t notices; /* at its end; and how many of them have ended */
+    uint32_t notices_ended;
     int32_t refused; /* fry_refusal of the first refused operation; FRY_TAKEN: none */
+    bool has_failed;
+    bool has_failed_ahead; /* of the notices; */
+    bool is_refused_ahead; /* or was refused */
 } fry_batch_op;
 
 typedef struct fry_plan_post fry_plan_post;

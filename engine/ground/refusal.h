@@ -84,7 +84,9 @@
     X(BATCH_OP_SIZE, FERRY_E_INVALID, "op_size_bytes is not the size of a ferry_op")               \
     X(BATCH_OP_TAIL, FERRY_E_INVALID, "the operation sets fields that this version does not know") \
     X(BATCH_OP_KIND, FERRY_E_INVALID,                                                              \
-      "the operation's kind is not copy, call, async, nop, send, recv, get or put")                \
+      "the operation's kind is not copy, call, async, nop, send, recv, get, put or notice")        \
+    X(BATCH_NOTICE, FERRY_E_INVALID,                                                               \
+      "an operation that is no notice is behind this notice, which is to be at the batch's end")   \
     X(BATCH_ACCESSES, FERRY_E_INVALID,                                                             \
       "a batch's own options name accesses: name them in its operations' options")                 \
     /* outside events */                                                                           \

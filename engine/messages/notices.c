@@ -19,6 +19,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/membership.h"
+#include "engine/messages/message.h"
 #include "engine/messages/route.h"
 #include "net/peer/notice.h"
 
@@ -37,12 +38,13 @@ static void wait_no_more(ferry_group *group, fry_node *node)
 static void take(fry_turn *turn, fry_route *route, fry_node *node, size_t size_bytes)
 {
     fry_notice_op *op = &node->op.notice;
-    fry_peer_take_notice(fry_route_made_peer(route), op->value->bytes, turn);
+    op->sent_op = fry_peer_take_notice(fry_route_made_peer(route), op->value->bytes, turn);
     op->value->bytes[size_bytes] = '\0';
     op->value->size_bytes = size_bytes;
     op->value->version = 0;
     op->met = (fry_message_met){.came = size_bytes + 1, .rank = route->rank};
-    fry_route_launched(turn, route); /* its sender is to hear of it */
+    fry_store_release(&node->outside, FRY_OUTSIDE_FLOWS); /* pairs with moved_bytes */
+    fry_route_launched(turn, route);                      /* its sender is to hear of it */
     fry_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
     fry_graph_complete(turn, node);
 }
@@ -150,6 +152,15 @@ static void next_is_freed(ferry_engine *engine, fry_node *node)
     fry_membership_unretain(node->op.notice.group);
 }
 
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    const fry_notice_op *op = &node->op.notice;
+    if (fry_load_acquire(&node->outside) != FRY_OUTSIDE_FLOWS) /* pairs with take */
+        return 0;
+    *flow_p = fry_flow_of(op->met.rank, op->sent_op);
+    return op->met.came - 1;
+}
+
 static void describe_next(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     (void)engine;
@@ -162,5 +173,6 @@ const fry_op_kind fry_kind_notice_next = {
     .free = next_is_freed,
     .start = start_next,
     .failed = next_failed,
+    .moved_bytes = moved_bytes,
     .describe = describe_next,
 };

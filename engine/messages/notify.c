@@ -66,6 +66,15 @@ static int32_t rank_of(const fry_node *node)
     return (int32_t)node->op.message.rank;
 }
 
+/* What a batch holds waits for the operations before it there. */
+static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    fry_messages_describe(engine, node, view);
+    if (node->state == FRY_NODE_WAITING && node->batch != NULL &&
+        node->batch->kind == FERRY_OP_BATCH && node->batch->op.batch.notice == node)
+        view->before = node->batch->future.id;
+}
+
 const fry_op_kind fry_kind_notice = {
     .traits = FRY_KIND_STAYS | FRY_KIND_ENDS_OUTSIDE,
     .discard = fry_messages_discard,
@@ -74,6 +83,6 @@ const fry_op_kind fry_kind_notice = {
     .stop = fry_messages_stop,
     .failed = notice_failed,
     .moved_bytes = fry_messages_sent_bytes,
-    .describe = fry_messages_describe,
+    .describe = describe,
     .rank = rank_of,
 };

@@ -65,12 +65,8 @@ static fry_refusal check_kind(ferry_engine *engine, const ferry_op *op)
     case FERRY_OP_SEND:
     case FERRY_OP_GET:
     case FERRY_OP_PUT:
-        return FRY_TAKEN;
     case FERRY_OP_NOTICE:
-        if (op->group == NULL)
-            return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
-        return op->group->engine == engine ? FRY_TAKEN
-                                           : fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
+        return FRY_TAKEN;
     case FERRY_OP_RECV:
         if (op->peer == FERRY_RANK_ANY || (op->group != NULL && op->group->any != NULL))
             break;

@@ -72,7 +72,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   (its scope's limit)
  *      "waits"      operations that it waits for, at most 8: "op"; "nature": "after", "read",
  *                   "order", "any", "issued", "quiet", for a drain "before" (the oldest operation
- *                   before it); "where": "host", or "device" if its stream waits
+ *                   before it), also for a notice at the end of a batch (the batch); "where":
+ *                   "host", or "device" if its stream waits
  *      "more"       number of further operations that it waits for; for a batch all of its own,
  *                   each of which names the batch; for a scope that is closed those that are not
  *                   quiet

@@ -20,12 +20,16 @@ extern "C" {
  * Sends a notice to a member. It is an operation: it starts when its dependencies allow. So one
  * that names a put, a get, a batch or any other operation in its `after` tells that this has ended
  * well: the bytes of a put are there when its notice is taken. After a failure no notice is sent.
+ * At the end of a batch, and in a plan, a notice (FERRY_OP_NOTICE) waits for all operations before
+ * it there.
  *  group, peer  as for ferry_send; the member itself is allowed
- *  data         size_bytes bytes, at most FERRY_NOTICE_BYTES_MAX, which are copied in the call.
- * NULL if there are none The future resolves with FERRY_OK when the other program has taken the
- * notice (ferry_notice_next), not before. Of one sender 256 notices may be with a receiver and not
- * taken; others wait at the sender, in order. So a program that takes none holds up notices to it,
- * and nothing else: who wants to know gives a deadline, and the error has the rank of who is slow.
+ *  data         size_bytes bytes, at most FERRY_NOTICE_BYTES_MAX, which are copied in the call;
+ *               NULL if there are none
+ *
+ * The future resolves with FERRY_OK when the other program has taken the notice
+ * (ferry_notice_next), not before. Of one sender 256 notices may be with a receiver and not taken;
+ * others wait at the sender, in order. So a program that takes none holds up notices to it, and
+ * nothing else: who wants to know gives a deadline, and the error has the rank of who is slow.
  *
  * Notices of one sender are taken in the order in which they have started; without dependencies
  * that is the order of the calls. One that is cancelled, or late, before it has left is never

@@ -277,8 +277,8 @@ FERRY_API ferry_executor *ferry_executor_inline(void);
  * An operation of a batch or a plan. Zero fields that its kind ignores.
  */
 typedef struct ferry_op {
-    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND, _RECV, _GET or
-                                        _PUT; in a plan also _NOTICE */
+    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _ASYNC, _NOP, _SEND, _RECV, _GET,
+                                        _PUT or _NOTICE */
     ferry_span dst;                  /* copy: target; with row_count above 1 its first row */
     ferry_span src;                  /* copy: source; likewise */
     size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: one span */
@@ -322,6 +322,11 @@ typedef struct ferry_op {
  * future cancels all operations of the batch that have not resolved, also if the future has failed.
  * If the future is FERRY_OK, all operations are quiet; otherwise its ferry_future_quiet resolves
  * when they are. Without operations the future resolves when after[] has.
+ *
+ * Notices stand at the end of the array; one that stands before an operation of another kind is
+ * refused. A notice starts when all operations before it in the array have ended well, so it tells
+ * that all bytes of the batch are there, and the next notice starts when it was taken. After a
+ * failure the notices behind it fail too, with FERRY_E_DEPENDENCY, and are not sent.
  *
  * The batch fails at once with FERRY_E_INVALID (also for accesses in `options`, or an invalid count
  * or op_size_bytes), FERRY_E_NO_MEMORY, FERRY_E_AGAIN, FERRY_E_SHUTDOWN or FERRY_E_FORKED. Then no

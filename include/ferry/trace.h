@@ -39,11 +39,14 @@ typedef enum ferry_trace_what FERRY_INT_ENUM {
 
 /* A trace record: 64 bytes, one cache line. Later versions may add fields at the end. */
 typedef struct ferry_trace_record {
-    int64_t when_ns;     /* on the engine's clock */
-    uint64_t op;         /* ferry_future_id */
-    uint64_t flow;       /* joins the two ends of a message: (rank of the sender + 1) << 40 plus
-                            the send's op, for a send and, once resolved, its receive. For other
-                            operations: op */
+    int64_t when_ns; /* on the engine's clock */
+    uint64_t op;     /* ferry_future_id */
+    uint64_t flow;   /* joins the two ends of what goes between members: (rank of the sender + 1)
+                        << 40 plus the sending operation's op. It is of a send and its receive,
+                        of a notice and who took it, of a put and the receive that its owner's
+                        engine makes, and of a get and the send that its owner's engine makes,
+                        if it takes one; of what receives, once it has resolved. For other
+                        operations: op */
     uint64_t size_bytes; /* bytes moved; 0: none */
     union {
         uint64_t waited_for; /* READY: the op that held this one last, 0: none */
@@ -126,9 +129,10 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the operation that held this one
  *                    last, if that operation ended first
- *   {"name":"message","ph":"s"/"f","id":,...}   the two ends of a message that succeeded: the send
- *                    where it was issued, the receive where it ended. id is the records' flow,
- *                    which is the same in the files of both processes
+ *   {"name":"message","ph":"s"/"f","id":,...}   the two ends of a message, a notice, a put or a get
+ *                    that succeeded: what sends where it was issued, what receives where it ended.
+ *                    id is the records' flow, which is the same in the files of both processes. A
+ *                    get that its owner took no part in has no other end, and no such line
  *   ...              at the end: the operations that have not ended, with "status":"FERRY_PENDING"
  *                    (and "may_have_ended":true if records were dropped since), then
  *   {"name":"ferry_end","ph":"M","args":{"records":,"dropped":,"unwritten":,"version":}}

@@ -62,14 +62,16 @@ bool fry_peer_has_notice(const fry_peer *peer, size_t *size_bytes_p)
     return true;
 }
 
-void fry_peer_take_notice(fry_peer *peer, void *memory, void *turn)
+uint64_t fry_peer_take_notice(fry_peer *peer, void *memory, void *turn)
 {
     fry_peer_connection *connection = peer->connection;
     fry_record *record = fry_untaken_pop(connection);
     uint32_t slot = record->slot;
+    uint64_t op = record->op;
     peer->turn = turn;
     if (record->size_bytes > 0)
         memcpy(memory, record->notice, (size_t)record->size_bytes);
     fry_connection_give_record(connection, record);
     fry_connection_acknowledge(connection, slot);
+    return op;
 }

@@ -17,7 +17,7 @@ bool fry_peer_notify(fry_peer *peer, fry_message *message, bool gathers, void *t
 /* The size of the first notice that has come; false: there is none. */
 bool fry_peer_has_notice(const fry_peer *peer, size_t *size_bytes_p);
 
-/* Takes it: copies its bytes. There is one. */
-void fry_peer_take_notice(fry_peer *peer, void *memory, void *turn);
+/* Takes it: copies its bytes. There is one. Returns the number of the sender's operation. */
+uint64_t fry_peer_take_notice(fry_peer *peer, void *memory, void *turn);
 
 #endif

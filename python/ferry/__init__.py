@@ -12,10 +12,10 @@
 b'forty-two'
 """
 
-from ._core import Buffer, Future, Operations, Promise, Span
+from ._core import Buffer, Future, Promise, Span
 from ._engine import Engine, _close_all, _wait
 from ._group import Event, Group, Member, MemberState, Notice, Value
-from ._plan import Plan, PlanInfo
+from ._plan import Operations, Plan, PlanInfo
 from ._scope import Scope
 from ._stats import Stats
 from ._window import Window, WindowInfo, WindowState

@@ -543,6 +543,7 @@ class Operations:
         priority: int = 0,
         untracked: bool = False,
     ) -> int: ...
+    def _call(self, completions: Completions, target: Any, /, **options: Any) -> int: ...
 
 class Plan:
     @classmethod

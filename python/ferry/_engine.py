@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextvars
-import inspect
 import threading
 import warnings
 import weakref
@@ -17,20 +15,19 @@ from typing import (
     Callable,
     Dict,
     Generator,
-    Generic,
     Iterable,
     Optional,
     Set,
     Type,
     TypeVar,
-    Union,
     overload,
 )
 
 from . import _core
-from ._core import Completions, Future, Operations, Promise
+from ._call import Call
+from ._core import Completions, Future
 from ._group import Joining
-from ._plan import Plan
+from ._plan import Operations, Plan
 from ._scope import Scope
 from ._stats import Stats
 from ._types import After, Spans
@@ -39,106 +36,7 @@ from .errors import DeadlineError
 T = TypeVar("T")
 Loop = asyncio.AbstractEventLoop
 
-_CANCELLED = _core.STATUSES["FERRY_E_CANCELLED"]
 _EXIT_TIMEOUT = 5.0  # how long an engine that nobody closed may take to end its operations
-
-
-class _Call(Generic[T]):
-    """A function that is an operation: what it is given, its end, and what it returned."""
-
-    def __init__(
-        self,
-        engine: "Engine",
-        loop: Loop,
-        function: Callable[..., Any],
-        arguments: Any,
-        executor: Optional[concurrent.futures.Executor],
-    ) -> None:
-        self.loop = loop
-        self.value: Optional[T] = None
-        self.error: Optional[BaseException] = None
-        self._running = engine._calls
-        self._function = function
-        self._arguments = arguments
-        self._executor = executor
-        self._context = contextvars.copy_context()
-        self._promise: Optional[Promise] = None
-        self._work: Union[None, "asyncio.Future[T]", "concurrent.futures.Future[T]"] = None
-        self._is_cancelled = False
-
-    def __call__(self, future: "Future[T]") -> Optional[T]:
-        return self.value
-
-    def begin(self, promise: Promise) -> None:
-        """The operation may begin. Its accesses are held until the promise is resolved."""
-        self._promise = promise
-        self._running.add(self)
-        self.loop.call_soon(self._run, context=self._context)
-
-    def cancel(self) -> None:
-        """The operation has failed meanwhile: what runs is asked to end."""
-        self._is_cancelled = True
-        if self._work is not None:
-            self._work.cancel()
-
-    def drop(self) -> None:
-        """Nobody will run it: its event loop has ended."""
-        promise, self._promise = self._promise, None
-        self._running.discard(self)
-        if promise is not None:
-            promise.release()
-
-    def _run(self) -> None:
-        if self._is_cancelled or self._promise is None:
-            return self._fail(asyncio.CancelledError())
-        try:
-            if self._executor is not None:
-                run: Callable[..., T] = self._context.copy().run
-                self._work = self._executor.submit(run, self._function, *self._arguments)
-                return self._work.add_done_callback(self._end)
-            value = self._function(*self._arguments)
-            if inspect.isawaitable(value):
-                self._work = asyncio.ensure_future(value)
-                return self._work.add_done_callback(self._end)
-        except BaseException as error:
-            self._fail(error)
-            if not isinstance(error, Exception):
-                raise
-            return
-        self._succeed(value)
-
-    def _end(self, work: Any) -> None:
-        """In an executor's thread, or in the event loop."""
-        if work.cancelled():
-            self._fail(asyncio.CancelledError())
-        elif work.exception() is not None:
-            self._fail(work.exception())
-        else:
-            self._succeed(work.result())
-
-    def _succeed(self, value: Any) -> None:
-        self.value = value
-        promise = self._take_promise()
-        if promise is not None:
-            promise.resolve()
-            promise.release()
-
-    def _fail(self, error: BaseException) -> None:
-        self.error = error
-        promise = self._take_promise()
-        if promise is None:
-            return
-        if isinstance(error, asyncio.CancelledError):
-            promise.fail("the function was cancelled", _CANCELLED)
-        else:
-            promise.fail(f"{type(error).__name__}: {error}"[:200])
-        promise.release()
-
-    def _take_promise(self) -> Optional[Promise]:
-        promise, self._promise = self._promise, None
-        self._running.discard(self)
-        self._work = None
-        return promise
 
 
 class Engine(_core.Engine):
@@ -164,7 +62,7 @@ class Engine(_core.Engine):
 
     def __init__(self, **options: int) -> None:
         self._attached: Dict[Loop, Completions] = {}
-        self._calls: Set[_Call[Any]] = set()
+        self._calls: Set[Call[Any]] = set()
         self._closed = False
         self._shutting_down = threading.Lock()
         _engines.add(self)
@@ -240,7 +138,7 @@ class Engine(_core.Engine):
         ('filled', b'abc')
         """
         loop, completions = self._home()
-        target: _Call[Any] = _Call(self, loop, function, arguments, executor)
+        target: Call[Any] = Call(self._calls, loop, function, arguments, executor)
         return self._call(completions, target, **options)
 
     def join(self, *, store: str, job: str, **options: Any) -> Joining:
@@ -353,6 +251,7 @@ class Engine(_core.Engine):
             pass
 
     def _drop_calls(self, only_ended: bool) -> None:
+        self._forget_ended()
         for call in list(self._calls):
             if not only_ended or call.loop.is_closed():
                 call.drop()
@@ -367,13 +266,17 @@ class Engine(_core.Engine):
                 if not loop.is_closed():
                     return loop, completions
             raise RuntimeError(
-                "Engine.call() needs an event loop to run in: none runs in this thread, and none "
-                "has used the engine"
+                "a function needs an event loop to run in: none runs in this thread, and none has "
+                "used the engine"
             ) from None
 
+    def _forget_ended(self) -> None:
+        """Loops that were closed run nothing: what was to begin there fails."""
+        for loop in [loop for loop in self._attached if loop.is_closed()]:
+            self._attached.pop(loop).close()
+
     def _attach(self, loop: Loop) -> Completions:
-        for other in [other for other in self._attached if other.is_closed()]:
-            self._attached.pop(other).close()
+        self._forget_ended()
         completions = Completions(self)
         queue_fd, post_fd = completions.descriptors
         loop.add_reader(queue_fd, completions.take_records)

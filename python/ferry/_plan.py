@@ -3,14 +3,70 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Optional, Type
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Type
 
 from . import _core
+from ._call import Planned
 
 if TYPE_CHECKING:
     from ._core import Future
     from ._types import After, Picks, Spans
+
+
+class Operations(_core.Operations):
+    """A list of operations, of which Engine.plan() makes a Plan. Engine.operations() makes it."""
+
+    __slots__ = ()
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        executor: Optional[concurrent.futures.Executor] = None,
+        reads: Spans = (),
+        writes: Spans = (),
+        label: Optional[str] = None,
+        priority: int = 0,
+        untracked: bool = False,
+    ) -> int:
+        """Adds a function, or a coroutine function, that each post runs; its index.
+
+        It runs as with Engine.call(), in the event loop of whoever adds it; what it returns is of
+        no account. If it raises, the post fails with DependencyError, whose `__cause__` is a
+        FailedError with the exception's text. Function and arguments are kept as the plan's memory
+        is: until list and plan are gone, or the plan was closed, and its last post is quiet. The
+        garbage collector sees no cycle through them: close a plan that its own functions refer to,
+        and have none that refers to the list.
+
+        >>> import asyncio, ferry
+        >>> async def main():
+        ...     async with ferry.Engine() as engine:
+        ...         block, target, seen = engine.allocate(4), bytearray(4), []
+        ...         operations = engine.operations()
+        ...         operations.copy(block, b"step")
+        ...         operations.call(lambda: seen.append(bytes(block)), reads=block)
+        ...         operations.copy(target, block)
+        ...         with engine.plan(operations) as plan:
+        ...             await plan.post()
+        ...             await plan.post()
+        ...         return seen, bytes(target)
+        >>> asyncio.run(main())
+        ([b'step', b'step'], b'step')
+        """
+        engine = self.engine
+        loop, completions = engine._home()
+        target = Planned(engine._calls, loop, function, arguments, executor)
+        return self._call(
+            completions,
+            target,
+            reads=reads,
+            writes=writes,
+            label=label,
+            priority=priority,
+            untracked=untracked,
+        )
 
 
 class PlanInfo(NamedTuple):

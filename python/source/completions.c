@@ -4,6 +4,7 @@
 #include "error.h"
 #include "future.h"
 #include "holder.h"
+#include "planned.h"
 #include "type.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -227,6 +228,7 @@ static PyObject *completions_close(completions_object *self, PyObject *ignored)
         Py_DECREF(waiting);
     }
     struct call *left = calls_close(self);
+    planned_close(self);
     atomic_store(&self->post->is_closed, true);
     post_discard(self->post);
     calls_free(left, self->engine->is_shut_down);
@@ -280,6 +282,7 @@ static PyObject *completions_new(PyTypeObject *type, PyObject *arguments, PyObje
     self->post = post;
     self->watches = NULL;
     self->calls = NULL;
+    self->planned = NULL;
     self->watch_count = 0;
     ferry_queue_arm(queue);
     PyObject_GC_Track(self);
@@ -292,7 +295,8 @@ static int completions_traverse(completions_object *self, visitproc visit, void 
     Py_VISIT((PyObject *)self->engine);
     for (struct watch *watch = self->watches; watch; watch = watch->next)
         Py_VISIT(watch->waiting);
-    return calls_traverse(self, visit, arg);
+    int planned = planned_traverse(self, visit, arg);
+    return planned ? planned : calls_traverse(self, visit, arg);
 }
 
 static int completions_clear(completions_object *self)

@@ -38,8 +38,9 @@ typedef struct completions_object {
     ferry_queue *queue; /* NULL after close() */
     int queue_fd;
     struct post *post;
-    struct watch *watches; /* awaited Futures */
-    struct call *calls;    /* that are not quiet */
+    struct watch *watches;   /* awaited Futures */
+    struct call *calls;      /* that are not quiet */
+    struct planned *planned; /* functions of plans that ferry keeps */
     Py_ssize_t watch_count;
 } completions_object;
 

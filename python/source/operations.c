@@ -11,6 +11,7 @@
 #include "group.h"
 #include "numbers.h"
 #include "options.h"
+#include "planned.h"
 #include "span.h"
 #include "type.h"
 #include "window.h"
@@ -146,31 +147,46 @@ static bool hold_accesses(operations_object *self, const ferry_op_options *optio
     return true;
 }
 
+/* Options that are the list's, also if the operation is refused. NULL with an exception. */
+static struct operation_options *list_options(operations_object *self, const char *function,
+                                              PyObject *const *arguments, Py_ssize_t count,
+                                              Py_ssize_t positional_count, PyObject *names,
+                                              struct own_keyword *own)
+{
+    struct listed_options *listed = malloc(sizeof *listed);
+    if (!listed) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (!options_read(&listed->made, function, self->engine, arguments, count, positional_count,
+                      names, own)) {
+        free(listed);
+        return NULL;
+    }
+    listed->next = self->options;
+    self->options = listed;
+    return hold_accesses(self, &listed->made.options) ? &listed->made : NULL;
+}
+
 /* The options of an operation; *options_p is NULL if there are none. False with an exception. */
 static bool read_options(operations_object *self, const char *function, PyObject *const *arguments,
                          Py_ssize_t count, Py_ssize_t positional_count, PyObject *names,
                          struct own_keyword *own, const ferry_op_options **options_p)
 {
-    struct listed_options *listed = malloc(sizeof *listed);
-    if (!listed) {
-        PyErr_NoMemory();
+    struct operation_options none;
+    *options_p = NULL;
+    if (names && PyTuple_Size(names) != 0) {
+        struct operation_options *made =
+            list_options(self, function, arguments, count, positional_count, names, own);
+        if (made)
+            *options_p = &made->options;
+        return made != NULL;
+    }
+    if (!options_read(&none, function, self->engine, arguments, count, positional_count, names,
+                      own))
         return false;
-    }
-    if (!options_read(&listed->made, function, self->engine, arguments, count, positional_count,
-                      names, own)) {
-        free(listed);
-        return false;
-    }
-    if (!names || PyTuple_Size(names) == 0) {
-        options_clear(&listed->made);
-        free(listed);
-        *options_p = NULL;
-        return true;
-    }
-    listed->next = self->options; /* from now on the list's, also if the operation is refused */
-    self->options = listed;
-    *options_p = &listed->made.options;
-    return hold_accesses(self, &listed->made.options);
+    options_clear(&none);
+    return true;
 }
 
 /* The Buffer that this list has of an exporter: one of each. Borrowed. */
@@ -423,6 +439,28 @@ static PyObject *operations_send_notice(operations_object *self, PyObject *const
     return added;
 }
 
+/* _call(completions, target, /, **options) */
+static PyObject *operations_call(operations_object *self, PyObject *const *arguments,
+                                 Py_ssize_t count, PyObject *names)
+{
+    ferry_op op = {0};
+    ferry_buffer *buffer;
+    struct operation_options *made = list_options(self, "_call", arguments, count, 2, names, NULL);
+    if (!made)
+        return NULL;
+    if (Py_TYPE(arguments[0]) != completions_type || !((completions_object *)arguments[0])->queue) {
+        PyErr_SetString(PyExc_TypeError, "_call() takes open Completions and a target");
+        return NULL;
+    }
+    if (!planned_make((completions_object *)arguments[0], arguments[1], &op, &buffer))
+        return NULL;
+    const ferry_access access = {ferry_buffer_span(buffer), FERRY_READ};
+    bool is_held = hold_buffer(self, access.span) && options_add_access(made, &access);
+    ferry_buffer_release(buffer);
+    op.options = &made->options;
+    return is_held ? add_one(self, &op) : NULL;
+}
+
 static Py_ssize_t operations_length(operations_object *self)
 {
     return (Py_ssize_t)self->count;
@@ -450,6 +488,8 @@ static PyMethodDef operations_methods[] = {
     FAST(recv, "recv(group, peer, span, /, *, tag=0, **options): adds a receive; its index."),
     FAST(send_notice, "send_notice(group, peer, data, /, **options): adds a notice of bytes, which "
                       "are copied, after all operations before it; its index."),
+    METHOD("_call", operations_call, METH_FASTCALL | METH_KEYWORDS,
+           "_call(completions, target, /, **options): adds what target.begin(promise) begins."),
     FAST(nop, "nop(**options): adds an operation that does nothing; its index."),
     {NULL, NULL, 0, NULL},
 };
@@ -471,9 +511,9 @@ static PyType_Slot operations_slots[] = {
 };
 
 static PyType_Spec operations_spec = {
-    .name = "ferry.Operations",
+    .name = "ferry._core.Operations",
     .basicsize = sizeof(operations_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = operations_slots,
 };
 

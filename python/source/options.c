@@ -39,16 +39,10 @@ static bool read_after(struct operation_options *made, PyObject *value)
     return true;
 }
 
-/* Adds spans to the accesses; there are two calls at most, for reads and for writes. */
-static bool read_accesses(struct operation_options *made, PyObject *value, ferry_access_mode mode)
+/* Room for so many more accesses; false with MemoryError. */
+static bool grow_accesses(struct operation_options *made, size_t count)
 {
-    bool is_one = Py_TYPE(value) == span_type || Py_TYPE(value) == buffer_type;
-    PyObject *tuple = is_one ? PyTuple_Pack(1, value) : PySequence_Tuple(value);
-    if (!tuple)
-        return false;
-    keep(made, tuple);
     size_t old = made->options.access_count;
-    size_t count = (size_t)PyTuple_Size(tuple);
     ferry_access *accesses = made->few_accesses;
     if (old + count > OPTIONS_FEW) {
         bool is_few = made->accesses == made->few_accesses;
@@ -61,6 +55,31 @@ static bool read_accesses(struct operation_options *made, PyObject *value, ferry
             memcpy(accesses, made->few_accesses, old * sizeof *accesses);
     }
     made->accesses = accesses;
+    return true;
+}
+
+bool options_add_access(struct operation_options *made, const ferry_access *access)
+{
+    if (!grow_accesses(made, 1))
+        return false;
+    made->accesses[made->options.access_count++] = *access;
+    made->options.accesses = made->accesses;
+    return true;
+}
+
+/* Adds spans to the accesses; there are two calls at most, for reads and for writes. */
+static bool read_accesses(struct operation_options *made, PyObject *value, ferry_access_mode mode)
+{
+    bool is_one = Py_TYPE(value) == span_type || Py_TYPE(value) == buffer_type;
+    PyObject *tuple = is_one ? PyTuple_Pack(1, value) : PySequence_Tuple(value);
+    if (!tuple)
+        return false;
+    keep(made, tuple);
+    size_t old = made->options.access_count;
+    size_t count = (size_t)PyTuple_Size(tuple);
+    if (!grow_accesses(made, count))
+        return false;
+    ferry_access *accesses = made->accesses;
     for (size_t i = 0; i < count; i++) {
         ferry_access *access = &accesses[old + i];
         access->mode = mode;

@@ -35,4 +35,7 @@ bool options_read(struct operation_options *made, const char *function, const en
                   PyObject *names, struct own_keyword *own);
 void options_clear(struct operation_options *made);
 
+/* One more access; false with MemoryError. */
+bool options_add_access(struct operation_options *made, const ferry_access *access);
+
 #endif

@@ -3,6 +3,7 @@
 
 import array
 import asyncio
+import concurrent.futures
 import gc
 import threading
 import unittest
@@ -296,6 +297,157 @@ class Plans(EngineCase):
         self.assertEqual(blocks, bytes([1]) * 4096)
 
 
+class Functions(EngineCase):
+    async def test_each_post_runs_them(self):
+        block, target, seen = self.engine.allocate(4), bytearray(4), []
+        source = bytearray(b"1111")
+
+        async def answer(*arguments):
+            await asyncio.sleep(0)
+            seen.append((arguments, bytes(block)))
+
+        operations = self.engine.operations()
+        operations.copy(block, source)
+        self.assertEqual(operations.call(answer, "a", 2, reads=block, label="look"), 1)
+        memory = memoryview(block)
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            fill = lambda: memory.__setitem__(slice(0, 2), b"by")
+            operations.call(fill, executor=executor, writes=block[0:2], priority=1)
+            operations.copy(target, block)
+            plan = self.engine.plan(operations)
+            self.assertEqual(plan.describe().op_count, 4)
+            for text in (b"1111", b"2222", b"3333"):
+                source[:] = text
+                await plan.post()
+                self.assertEqual(seen.pop(), (("a", 2), text))
+                self.assertEqual(target, b"by" + text[2:])
+        await plan.post(picks=[1])
+        self.assertEqual(seen, [(("a", 2), b"by33")])
+        memory.release()
+
+    async def test_posts_at_once(self):
+        """Each post has a run of its own, and a cancelled one ends its own alone."""
+        numbers, ends, began = iter(range(3)), [], asyncio.Queue()
+        gates = [asyncio.Event() for _ in range(3)]
+
+        async def wait():
+            number = next(numbers)
+            began.put_nowait(number)
+            try:
+                await gates[number].wait()
+                ends.append(number)
+            except asyncio.CancelledError:
+                ends.append("cancelled")
+                raise
+
+        operations = self.engine.operations()
+        operations.call(wait)
+        plan = self.engine.plan(operations)
+        posts = []
+        for number in range(3):
+            posts.append(plan.post())
+            self.assertEqual(await began.get(), number)
+        posts[1].cancel()
+        with self.assertRaises(ferry.CancelledError):
+            await posts[1]
+        await self.until(lambda: ends == ["cancelled"])
+        for number in (2, 0):
+            gates[number].set()
+            await posts[number]
+        self.assertEqual(ends, ["cancelled", 2, 0])
+        plan.close()
+
+    async def test_exceptions(self):
+        target = bytearray(4)
+
+        def fail(text):
+            raise ValueError(text)
+
+        async def fail_later():
+            await asyncio.sleep(0)
+            raise KeyError("later")
+
+        async def leave():
+            raise asyncio.CancelledError
+
+        block = self.engine.allocate(4)
+        operations = self.engine.operations()
+        for function, *arguments in ((fail, "broken"), (fail_later,), (leave,), (int, "x")):
+            operations.call(function, *arguments, writes=block)
+        operations.copy(target, block)
+        plan = self.engine.plan(operations)
+        for pick, kind, text in (
+            (0, ferry.FailedError, "ValueError: broken"),
+            (1, ferry.FailedError, "KeyError: 'later'"),
+            (2, ferry.CancelledError, "the function was cancelled"),
+            (3, ferry.FailedError, "ValueError: invalid literal"),
+        ):
+            with self.assertRaises(ferry.DependencyError) as caught:
+                await plan.post(picks=[pick])
+            self.assertIs(type(caught.exception.__cause__), kind)
+            self.assertIn(text, str(caught.exception.__cause__))
+        with self.assertRaises(ferry.DependencyError):
+            await plan.post()
+        self.assertEqual(target, bytes(4))
+
+    async def test_they_live_as_long_as_posts(self):
+        class Function:
+            def __call__(self):
+                ran.append(1)
+
+        ran = []
+        function = Function()
+        gone = weakref.ref(function)
+        operations = self.engine.operations()
+        operations.call(function)
+        del function
+        plan, promise = self.engine.plan(operations), self.engine.promise()
+        other = self.engine.plan(operations)
+        del operations
+        posted = plan.post(after=promise.future)
+        plan.close()
+        other.close()
+        del plan, other
+        gc.collect()
+        self.assertIsNotNone(gone())
+        promise.resolve()
+        await posted
+        self.assertEqual(ran, [1])
+        await self.until(lambda: gone() is None)
+        operations = self.engine.operations()
+        function = Function()
+        gone = weakref.ref(function)
+        operations.call(function)  # of no plan
+        del operations, function
+        await self.until(lambda: gone() is None)
+
+    async def test_wrong_arguments(self):
+        operations = self.engine.operations()
+        for arguments, options in (
+            ((), {}),
+            ((int,), {"reads": 7}),
+            ((int,), {"after": ()}),
+            ((int,), {"priority": "1"}),
+        ):
+            with self.assertRaises(TypeError):
+                operations.call(*arguments, **options)
+        self.assertRaises(ValueError, operations.call, int, priority=2)
+        self.assertRaises(TypeError, operations._call, None, None)
+        self.assertRaises(TypeError, operations._call, 1)
+        self.assertEqual(len(operations), 0)
+        self.assertIs(operations.engine, self.engine)
+
+    async def test_closed_engine(self):
+        ran = []
+        operations = self.engine.operations()
+        operations.call(ran.append, 1)
+        with self.engine.plan(operations) as plan:
+            posted = plan.post(after=self.engine.promise().future)
+            await self.engine.close()
+            self.assertRaises(ferry.ShutdownError, plan.post)
+        self.assertEqual((ran, posted.done()), ([], True))
+
+
 class PlansOfMembers(PairCase):
     async def test_all_kinds(self):
         memory, received = bytearray(range(64)), bytearray(4)
@@ -400,12 +552,31 @@ async def main():
     engine = ferry.Engine(host_devices=1)
     operations = engine.operations()
     operations.copy(bytearray(1 << 20), bytes(1 << 20))
+    operations.call(asyncio.sleep, 3600)
+    operations.call(print, "twice")
     plan = engine.plan(operations)
     kept = [engine, operations, plan, [plan.post() for _ in range(16)],
             plan.post(after=engine.promise().future)]
 asyncio.run(main())
 """
         run_child(code)
+
+    def test_loop_that_has_ended(self):
+        """What was to run in it fails, and nobody waits for it."""
+        code = """
+import asyncio, ferry
+engine = ferry.Engine(host_devices=1)
+async def main():
+    operations = engine.operations()
+    operations.call(print, "never")
+    return engine.plan(operations)
+plan = asyncio.run(main())
+posts = [plan.post(), engine.nop()]
+posts[1].wait()
+engine.shutdown()
+print(posts[0].done(), posts[0].status != "FERRY_OK", posts[1].status)
+"""
+        self.assertEqual(run_child(code), "True True FERRY_OK\n")
 
     def test_references(self):
         """What plans keep is gone after them."""
@@ -415,6 +586,8 @@ async def scene(engine, source, target):
     operations = engine.operations()
     operations.copy(target, source, label="copy", reads=[engine.allocate(8)])
     operations.copy_blocks(target, source, [0, 8], [8, 0], 8)
+    operations.call(asyncio.sleep, 0)
+    operations.call(lambda: source, reads=[engine.allocate(8)] * 5, label="function")
     try:
         operations.copy_blocks(target, source, [0, 60], [8, 0], 8)
     except ValueError:

@@ -243,6 +243,51 @@ Test(base_trace_lines, what_never_ran_is_a_moment)
     cr_assert_eq(trace_time_ns(end, "ts"), BASE_NS + 5000, "never ready: waited until it ended");
 }
 
+/* Counts the lines of the file that begin an arrow, or end one, of that flow. */
+static size_t count_ends(const char *phase, uint64_t flow)
+{
+    char line[4096], wanted[128];
+    size_t count = 0;
+    (void)snprintf(wanted, sizeof wanted, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"%s\"",
+                   phase);
+    FILE *written = fopen(path, "r");
+    cr_assert_not_null(written);
+    while (fgets(line, sizeof line, written) != NULL) {
+        const char *id = strstr(line, ",\"id\":");
+        count += strncmp(line, wanted, strlen(wanted)) == 0 && id != NULL &&
+                 strtoull(id + strlen(",\"id\":"), NULL, 10) == flow;
+    }
+    (void)fclose(written);
+    return count;
+}
+
+/* The other ends are elsewhere, so what holds for a document of its own does not for this one. */
+Test(base_trace_lines, what_goes_between_members_has_an_end_in_each_file)
+{
+    static const struct {
+        ferry_op_kind kind;
+        size_t begins, ends;
+    } of[] = {{FERRY_OP_SEND, 1, 0}, {FERRY_OP_PUT, 1, 0}, {FERRY_OP_NOTICE, 1, 0},
+              {FERRY_OP_RECV, 0, 1}, {FERRY_OP_GET, 0, 1}, {FERRY_OP_NOTICE_NEXT, 0, 1},
+              {FERRY_OP_NOP, 0, 0}};
+    enum { COUNT = sizeof of / sizeof of[0] };
+    for (uint64_t i = 0; i < 3 * COUNT; i++) {
+        ferry_trace_record record = other(10 + i, of[i % COUNT].kind);
+        begin(record, 100, 100, 200);
+        record.flow = i < 2 * COUNT ? (UINT64_C(3) << 40) + i : record.op;
+        record.status = i < COUNT ? FERRY_OK : i < 2 * COUNT ? FERRY_E_CANCELLED : FERRY_OK;
+        resolve(record, 300);
+    }
+    fry_trace_lines_close(&file, 4711, 1, 2, fry_trace_lines_finish(lines, &file, BASE_NS + 1000));
+    cr_assert(fry_trace_file_close(&file));
+    fry_trace_lines_destroy(lines);
+    for (uint64_t i = 0; i < 3 * COUNT; i++) {
+        uint64_t flow = i < 2 * COUNT ? (UINT64_C(3) << 40) + i : 10 + i;
+        cr_assert_eq(count_ends("s", flow), i < COUNT ? of[i].begins : 0, "%u", (unsigned)i);
+        cr_assert_eq(count_ends("f", flow), i < COUNT ? of[i].ends : 0, "%u", (unsigned)i);
+    }
+}
+
 /* Of nops here, as a message's line is followed by an arrow's half, and its other end is elsewhere.
  */
 Test(base_trace_lines, what_went_by_a_way_says_which)

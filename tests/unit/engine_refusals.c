@@ -755,7 +755,8 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true; /* as one enters: engine_messages */
     state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = true; /* likewise: api.any_source */
     state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
-    state.seen[FRY_REFUSED_BARRED] = true; /* engine_refused_writes */
+    state.seen[FRY_REFUSED_BARRED] = true;       /* engine_refused_writes */
+    state.seen[FRY_REFUSED_BATCH_NOTICE] = true; /* api.batch_notices */
     for (int why = FRY_REFUSED_PLAN_NULL; why <= FRY_REFUSED_PLAN_ACCESSES; why++)
         state.seen[why] = true; /* engine_plans */
     for (int why = 0; why < FRY_REFUSALS; why++)

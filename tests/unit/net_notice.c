@@ -56,7 +56,7 @@ static void expect_next(pair *p, const pair_op *sent)
     cr_assert(fry_peer_has_notice(p->ends[1].peer, &size_bytes));
     cr_assert_eq(size_bytes, sent->message.size_bytes);
     cr_assert_eq(p->ends[1].connection->windows->notice_first->op, sent->message.op);
-    fry_peer_take_notice(p->ends[1].peer, bytes, NULL);
+    cr_assert_eq(fry_peer_take_notice(p->ends[1].peer, bytes, NULL), sent->message.op);
     cr_assert_eq(memcmp(bytes, sent->bytes, size_bytes), 0);
 }
 
