@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * svg: a trace of 10^5 operations, recorded here, and how long `ferry trace` takes to draw it and
- * sum it up. Beside it what jansson takes to parse the lines of the same file, which is the least
- * that can be.
+ * sum it up. Beside it what jansson takes to parse the lines of the same file.
  */
 #include "bench/bench.h"
 
@@ -101,7 +100,7 @@ static void record_trace(const char *path, int operations)
     bench_engine_close(engine);
 }
 
-/* The least: every line parsed, and forgotten. */
+/* Every line parsed, and forgotten. */
 static int64_t parse_ns(const char *path)
 {
     static char line[LINE_MAX_BYTES];

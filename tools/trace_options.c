@@ -15,7 +15,8 @@ static const char documentation[] =
     "Draws a trace file that ferry wrote as a timeline (SVG), and sums it up. A row stands for a "
     "stream of a device, or for an engine's function calls. Solid slices show operations that "
     "ran, pale strips operations that waited; point at a slice to see its details. Several files "
-    "of one job are drawn together: arrows lead from sends to their receives. If the processes ran "
+    "of one job are drawn together: arrows lead from what sent to what received. If the processes "
+    "ran "
     "on hosts whose clocks differ, so that messages would go back in time, the times of a file are "
     "shifted.\v";
 

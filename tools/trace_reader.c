@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/trace_reader.h"
 
+#include "tools/trace_line.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -51,39 +53,44 @@ static bool is_stored(trace_reader *reader, trace_result result, const char *lim
 
 /* ---- fields ---- */
 
-static bool get_text(trace_reader *reader, const json_t *object, const char *key,
+static bool get_text(trace_reader *reader, const trace_object *object, const char *key,
                      const char **text_p)
 {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_string(value))
-        return tell_bad(reader, key, value ? "is no text" : "is missing");
-    *text_p = trace_model_text(reader->model, json_string_value(value), json_string_length(value));
+    trace_value value;
+    bool is_there = trace_object_find(object, key, &value);
+    if (!is_there || value.kind != TRACE_VALUE_TEXT)
+        return tell_bad(reader, key, is_there ? "is no text" : "is missing");
+    *text_p = trace_model_text(reader->model, value.text, value.length);
     return is_stored(reader, *text_p ? TRACE_OK : TRACE_NO_MEMORY, "");
 }
 
 /* The same, but leaves *text_p as it is if the field is missing. */
-static bool get_text_if_any(trace_reader *reader, const json_t *object, const char *key,
+static bool get_text_if_any(trace_reader *reader, const trace_object *object, const char *key,
                             const char **text_p)
 {
-    return !json_object_get(object, key) || get_text(reader, object, key, text_p);
+    trace_value value;
+    return !trace_object_find(object, key, &value) || get_text(reader, object, key, text_p);
 }
 
-static bool get_count(trace_reader *reader, const json_t *object, const char *key, int64_t *count_p)
+static bool get_count(trace_reader *reader, const trace_object *object, const char *key,
+                      int64_t *count_p)
 {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_integer(value))
-        return tell_bad(reader, key, value ? "is no whole number" : "is missing");
-    if (json_integer_value(value) < 0)
+    trace_value value;
+    bool is_there = trace_object_find(object, key, &value);
+    if (!is_there || value.kind != TRACE_VALUE_WHOLE)
+        return tell_bad(reader, key, is_there ? "is no whole number" : "is missing");
+    if (value.whole < 0)
         return tell_bad(reader, key, "is negative");
-    *count_p = json_integer_value(value);
+    *count_p = value.whole;
     return true;
 }
 
-static bool get_count_if_any(trace_reader *reader, const json_t *object, const char *key,
+static bool get_count_if_any(trace_reader *reader, const trace_object *object, const char *key,
                              uint64_t *count_p)
 {
+    trace_value value;
     int64_t count = 0;
-    if (!json_object_get(object, key))
+    if (!trace_object_find(object, key, &value))
         return true;
     if (!get_count(reader, object, key, &count))
         return false;
@@ -92,13 +99,14 @@ static bool get_count_if_any(trace_reader *reader, const json_t *object, const c
 }
 
 /* Reads a time in microseconds. */
-static bool get_time(trace_reader *reader, const json_t *object, const char *key,
+static bool get_time(trace_reader *reader, const trace_object *object, const char *key,
                      int64_t *time_ns_p)
 {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_number(value))
-        return tell_bad(reader, key, value ? "is no number" : "is missing");
-    double time_us = json_number_value(value);
+    trace_value value;
+    bool is_there = trace_object_find(object, key, &value);
+    if (!is_there || (value.kind != TRACE_VALUE_WHOLE && value.kind != TRACE_VALUE_REAL))
+        return tell_bad(reader, key, is_there ? "is no number" : "is missing");
+    double time_us = value.number;
     if (!(time_us >= 0))
         return tell_bad(reader, key, "is negative");
     if (!(time_us <= (double)TIME_MAX_US))
@@ -107,13 +115,14 @@ static bool get_time(trace_reader *reader, const json_t *object, const char *key
     return true;
 }
 
-static bool get_time_if_any(trace_reader *reader, const json_t *object, const char *key,
+static bool get_time_if_any(trace_reader *reader, const trace_object *object, const char *key,
                             int64_t *time_ns_p)
 {
-    return !json_object_get(object, key) || get_time(reader, object, key, time_ns_p);
+    trace_value value;
+    return !trace_object_find(object, key, &value) || get_time(reader, object, key, time_ns_p);
 }
 
-static bool get_row(trace_reader *reader, const json_t *object, uint32_t *row_p)
+static bool get_row(trace_reader *reader, const trace_object *object, uint32_t *row_p)
 {
     int64_t process = 0;
     int64_t thread = 0;
@@ -125,7 +134,7 @@ static bool get_row(trace_reader *reader, const json_t *object, uint32_t *row_p)
 
 /* ---- lines ---- */
 
-static void read_end_record(trace_reader *reader, const json_t *arguments)
+static void read_end_record(trace_reader *reader, const trace_object *arguments)
 {
     trace_model *model = reader->model;
     uint64_t records = 0, dropped = 0, unwritten = 0;
@@ -139,21 +148,21 @@ static void read_end_record(trace_reader *reader, const json_t *arguments)
     reader->is_whole = true;
 }
 
-static void read_metadata(trace_reader *reader, const json_t *object, const char *name)
+static void read_metadata(trace_reader *reader, const trace_line *line)
 {
-    const json_t *arguments = json_object_get(object, "args");
-    if (strcmp(name, "ferry_end") == 0) {
-        read_end_record(reader, arguments);
-    } else if (strcmp(name, "thread_name") == 0) {
+    if (trace_object_says(&line->top, "name", "ferry_end")) {
+        read_end_record(reader, &line->arguments);
+    } else if (trace_object_says(&line->top, "name", "thread_name")) {
         uint32_t row = 0;
         const char *row_name = NULL;
-        if (get_row(reader, object, &row) && get_text(reader, arguments, "name", &row_name) &&
+        if (get_row(reader, &line->top, &row) &&
+            get_text(reader, &line->arguments, "name", &row_name) &&
             (!reader->model->rows[row].name || reader->model->rows[row].kind != TRACE_ROW_CALLS))
             reader->model->rows[row].name = row_name; /* of a shared row the first name */
     }
 }
 
-static bool read_moments(trace_reader *reader, const json_t *arguments, trace_op *op)
+static bool read_moments(trace_reader *reader, const trace_object *arguments, trace_op *op)
 {
     return get_time_if_any(reader, arguments, "submitted", &op->submitted_ns) &&
            get_time_if_any(reader, arguments, "ready", &op->ready_ns) &&
@@ -164,26 +173,26 @@ static bool read_moments(trace_reader *reader, const json_t *arguments, trace_op
 }
 
 /* Names a row that has no name after its first operation. */
-static bool name_row(trace_reader *reader, const json_t *arguments, trace_row *row)
+static bool name_row(trace_reader *reader, const trace_object *arguments, trace_row *row)
 {
-    const json_t *device = json_object_get(arguments, "device");
-    const json_t *stream = json_object_get(arguments, "stream");
-    if (row->name || row->kind != TRACE_ROW_STREAM || !json_is_string(device))
+    trace_value device, stream;
+    if (row->name || row->kind != TRACE_ROW_STREAM ||
+        !trace_object_find(arguments, "device", &device) || device.kind != TRACE_VALUE_TEXT)
         return true;
     char name[128];
-    int length =
-        snprintf(name, sizeof(name), "engine %lld %.64s",
-                 (long long)(row->thread / TRACE_ROWS_OF_ENGINE), json_string_value(device));
-    if (json_is_integer(stream))
+    int length = snprintf(name, sizeof(name), "engine %lld %.*s",
+                          (long long)(row->thread / TRACE_ROWS_OF_ENGINE),
+                          device.length < 64 ? (int)device.length : 64, device.text);
+    if (trace_object_find(arguments, "stream", &stream) && stream.kind == TRACE_VALUE_WHOLE)
         length += snprintf(name + length, sizeof(name) - (size_t)length, " stream %lld",
-                           (long long)json_integer_value(stream));
+                           (long long)stream.whole);
     row->name = trace_model_text(reader->model, name, (size_t)length);
     return is_stored(reader, row->name ? TRACE_OK : TRACE_NO_MEMORY, "");
 }
 
-static void read_operation(trace_reader *reader, const json_t *object)
+static void read_operation(trace_reader *reader, const trace_line *line)
 {
-    const json_t *arguments = json_object_get(object, "args");
+    const trace_object *object = &line->top, *arguments = &line->arguments;
     int64_t id = 0;
     int64_t duration_ns = 0;
     reader->has_op = false;
@@ -225,7 +234,7 @@ static void read_operation(trace_reader *reader, const json_t *object)
 }
 
 /* An end of a message. Its line comes right behind that of its operation, in the same row. */
-static void read_message(trace_reader *reader, const json_t *object, bool is_sender)
+static void read_message(trace_reader *reader, const trace_object *object, bool is_sender)
 {
     int64_t flow = 0;
     uint32_t row = 0;
@@ -238,19 +247,20 @@ static void read_message(trace_reader *reader, const json_t *object, bool is_sen
     op->is_sender = is_sender;
 }
 
-static void read_object(trace_reader *reader, const json_t *object)
+static void read_line(trace_reader *reader, const trace_line *line)
 {
-    const char *phase = json_string_value(json_object_get(object, "ph"));
-    const char *name = json_string_value(json_object_get(object, "name"));
-    const char *category = json_string_value(json_object_get(object, "cat"));
-    if (!phase)
+    trace_value phase, name;
+    const trace_object *top = &line->top;
+    bool has_name = trace_object_find(top, "name", &name) && name.kind == TRACE_VALUE_TEXT;
+    if (!trace_object_find(top, "ph", &phase) || phase.kind != TRACE_VALUE_TEXT)
         (void)tell_bad(reader, "ph", "is missing, or no text");
-    else if (strcmp(phase, "M") == 0 && name)
-        read_metadata(reader, object, name);
-    else if (strcmp(phase, "X") == 0 && category && strcmp(category, "ferry") == 0)
-        read_operation(reader, object);
-    else if (name && strcmp(name, "message") == 0 && (*phase == 's' || *phase == 'f'))
-        read_message(reader, object, *phase == 's');
+    else if (has_name && trace_object_says(top, "ph", "M"))
+        read_metadata(reader, line);
+    else if (trace_object_says(top, "ph", "X") && trace_object_says(top, "cat", "ferry"))
+        read_operation(reader, line);
+    else if (trace_object_says(top, "name", "message") && phase.length > 0 &&
+             (*phase.text == 's' || *phase.text == 'f'))
+        read_message(reader, top, *phase.text == 's');
     /* The rest is for other viewers: is_for_others. */
 }
 
@@ -272,6 +282,11 @@ static bool is_for_others(const char *text, size_t length)
 
 static void parse(trace_reader *reader, const char *text, size_t length)
 {
+    trace_line line;
+    if (trace_line_scan(&line, text, length)) {
+        read_line(reader, &line);
+        return;
+    }
     json_error_t error;
     json_t *object = json_loadb(text, length, 0, &error);
     if (!object && json_error_code(&error) == json_error_out_of_memory)
@@ -283,8 +298,10 @@ static void parse(trace_reader *reader, const char *text, size_t length)
                            "%s", error.text);
     else if (!json_is_object(object))
         tell(reader, "no object");
-    else
-        read_object(reader, object);
+    else {
+        trace_line_take(&line, object);
+        read_line(reader, &line);
+    }
     json_decref(object);
 }
 

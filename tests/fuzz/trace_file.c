@@ -5,11 +5,13 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "tools/trace_line.h"
 #include "tools/trace_reader.h"
 #include "tools/trace_report.h"
 #include "tools/trace_svg.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +93,61 @@ static void use(const trace_model *model)
     trace_summary_release(&summary);
 }
 
+/* What was scanned of an object, jansson has found as well. */
+static void expect_same_fields(const trace_object *scanned, const trace_object *parsed)
+{
+    for (size_t i = 0; i < scanned->count; i++) {
+        char key[256];
+        trace_value own, other;
+        if (scanned->fields[i].key_length >= sizeof key)
+            continue;
+        memcpy(key, scanned->fields[i].key, scanned->fields[i].key_length);
+        key[scanned->fields[i].key_length] = '\0';
+        expect(trace_object_find(scanned, key, &own), "a field is there and not found");
+        expect(trace_object_find(parsed, key, &other), "a field that a parser does not see");
+        expect(own.kind == other.kind, "a field of another kind");
+        if (own.kind == TRACE_VALUE_TEXT)
+            expect(own.length == other.length && memcmp(own.text, other.text, own.length) == 0,
+                   "another text");
+        else
+            expect(own.whole == other.whole &&
+                       fabs(own.number - other.number) <= fabs(other.number) * 1e-15,
+                   "another number");
+    }
+}
+
+/* A line that is scanned is one that jansson takes, and says the same. */
+static void expect_same(const char *text, size_t length)
+{
+    trace_line scanned, parsed;
+    json_error_t error;
+    if (!trace_line_scan(&scanned, text, length))
+        return;
+    json_t *object = json_loadb(text, length, 0, &error);
+    expect(json_is_object(object), "a line was scanned that is none");
+    trace_line_take(&parsed, object);
+    expect_same_fields(&scanned.top, &parsed.top);
+    expect_same_fields(&scanned.arguments, &parsed.arguments);
+    expect((scanned.arguments.count > 0) == (parsed.arguments.json != NULL), "args, or none");
+    json_decref(object);
+}
+
+static void scan_lines(const char *text, size_t size)
+{
+    const char *end = text + size, *newline;
+    for (; text < end; text = newline < end ? newline + 1 : end) {
+        newline = memchr(text, '\n', (size_t)(end - text));
+        if (newline == NULL)
+            newline = end;
+        size_t length = (size_t)(newline - text);
+        expect_same(text, length > 0 && text[length - 1] == ',' ? length - 1 : length);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_object_seed(1); /* the same each time */
+    scan_lines((const char *)data, size);
     FILE *file = fmemopen((void *)data, size, "rb");
     if (!file)
         return 0; /* without a byte */
