@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -98,7 +97,8 @@ void *fry_shared_alloc(size_t size_bytes)
     const int descriptor = make_file(bytes);
     if (descriptor < 0)
         return NULL;
-    char *base = map_own(descriptor, bytes);
+    uint64_t key[2];
+    char *base = getentropy(key, sizeof key) == 0 ? map_own(descriptor, bytes) : NULL;
     if (base == NULL) {
         const int error = errno;
         (void)close(descriptor);
@@ -108,7 +108,7 @@ void *fry_shared_alloc(size_t size_bytes)
     *(owner_page *)(void *)base = (owner_page){
         .mapped_bytes = page_bytes() + bytes, .size_bytes = size_bytes, .descriptor = descriptor};
     void *memory = base + 2 * page_bytes();
-    randombytes_buf(head_of(memory)->key, sizeof head_of(memory)->key);
+    memcpy(head_of(memory)->key, key, sizeof key);
     return memory;
 }
 

@@ -49,7 +49,7 @@ Test(buffers, options_that_cannot_be_are_refused_with_the_reason)
     options.kind = FERRY_MEMORY_PINNED;
     assert_refused(host(), &options, FERRY_E_INVALID, "kind is for memory that ferry allocates");
     options = options_of(16);
-    options.kind = (ferry_memory)3;
+    options.kind = (ferry_memory)4;
     assert_refused(host(), &options, FERRY_E_INVALID, "kind is not a ferry_memory");
     options = options_of(16);
     options.reserved = 1;
