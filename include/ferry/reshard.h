@@ -215,9 +215,10 @@ typedef struct ferry_reshard_options {
     const ferry_span *to; /* likewise in `to`. None may overlap another span here */
     size_t to_count;
     ferry_tag tag;              /* of all messages; the members' own are alike */
-    uint64_t scratch_bytes_max; /* scratch that the plan may hold; 0: 256 MiB. At least what four
-                                   times its largest strided move takes. With less than
-                                   ferry_reshard_member.scratch_bytes moves wait for each other */
+    uint64_t scratch_bytes_max; /* scratch that the plan may hold; 0: 256 MiB. At least the largest
+                                   strided move out of each device and the largest into each; with
+                                   less than ferry_reshard_member.scratch_bytes, moves wait for
+                                   each other */
     ferry_priority priority;    /* of all operations of the plan */
     uint32_t reserved;          /* zero */
 } ferry_reshard_options;
