@@ -102,16 +102,22 @@ static void count_move(ferry_reshard *reshard, const fry_reshard_move *move, uin
         to->scratch_bytes += size;
 }
 
+/* Whether so many more may be added: asked early, as they take memory. */
+static bool allows_moves(work *self, uint64_t count)
+{
+    if (count <= FERRY_RESHARD_MOVES_MAX - self->reshard->move_count)
+        return true;
+    (void)fry_reshard_wrong_note(self->wrong, FERRY_E_INVALID,
+                                 "the reshard takes more than %u moves", FERRY_RESHARD_MOVES_MAX);
+    return false;
+}
+
 static bool add_move(work *self, const fry_reshard_move *move, const fry_reshard_box *box)
 {
     ferry_reshard *reshard = self->reshard;
     uint32_t count = reshard->array.dimension_count;
-    if (reshard->move_count == FERRY_RESHARD_MOVES_MAX) {
-        (void)fry_reshard_wrong_note(self->wrong, FERRY_E_INVALID,
-                                     "the reshard takes more than %u moves",
-                                     FERRY_RESHARD_MOVES_MAX);
+    if (!allows_moves(self, 1))
         return false;
-    }
     if (reshard->move_count == reshard->moves_most && !grow(reshard)) {
         (void)fry_reshard_wrong_memory(self->wrong);
         return false;
@@ -144,6 +150,8 @@ static bool add_message(work *self, fry_reshard_move *move, const fry_reshard_bo
         d++;
     uint64_t unit = fry_reshard_box_unit(box, d + 1), row = unit * box->extent[d];
     uint64_t step = unit * (most / unit);
+    if (!allows_moves(self, count / row * (row / step)))
+        return false;
     for (uint64_t begin = 0; begin < count;) {
         uint64_t row_end = begin - begin % row + row;
         uint64_t end = row_end - begin < step ? row_end : begin + step;
@@ -228,9 +236,11 @@ static bool has_block(const work *self, ferry_rank rank)
     return self->seen[rank] == self->block + 1;
 }
 
-static void count_wanted(work *self)
+/* Counts the moves, too, as if no cell was cut. */
+static bool count_wanted(work *self)
 {
     cells at;
+    uint64_t moves = 0;
     for (uint32_t block = 0; block < self->from->block_count; block++) {
         take_block(self, block);
         for (bool is_there = first_cell(self, &at); is_there; is_there = next_cell(self, &at)) {
@@ -239,8 +249,12 @@ static void count_wanted(work *self)
                  i < self->to->block_owners[at.block + 1]; i++)
                 wanting += !has_block(self, self->to->owners[i].rank);
             self->wanted[block] += wanting * fry_reshard_box_count(&at.box);
+            moves += self->to->block_owners[at.block + 1] - self->to->block_owners[at.block];
         }
+        if (!allows_moves(self, moves))
+            return false;
     }
+    return true;
 }
 
 /* ---- the line of a block ---- */
@@ -435,9 +449,8 @@ ferry_status fry_reshard_schedule_make(ferry_reshard *reshard, fry_reshard_wrong
         (void)fry_reshard_wrong_memory(wrong);
         goto end;
     }
-    if (!check_sum(&self))
+    if (!check_sum(&self) || !count_wanted(&self))
         goto end;
-    count_wanted(&self);
     if (!fry_reshard_share(&reshard->memory, self.from, self.wanted, self.shares, &least_sent)) {
         (void)fry_reshard_wrong_memory(wrong);
         goto end;
