@@ -229,7 +229,10 @@ typedef struct ferry_reshard_options {
  * Makes the plan of this member's part in a reshard. Every member that has a part in it makes its
  * own, and posts it as often as the others post theirs (ferry_plan_post of the whole plan). A post
  * waits for what defines the `from` spans and holds them as read, and the `to` spans as written.
- * After it has failed, what it was to write is poisoned, and so for all others whom it sends to.
+ * After it has failed, what it was to write is poisoned. The others' posts fail if they have
+ * messages with it that began; if it failed before, for example because a `from` span was poisoned,
+ * they wait for these until their deadline or a cancel. Then the members' messages of that tag may
+ * be out of step: go on with plans of another tag.
  *
  * A move that lies in one run at an end is sent from there, or received there. One that is strided
  * is copied by rows into scratch of the same device, and sent from there, or received into scratch
