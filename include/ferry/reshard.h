@@ -54,8 +54,8 @@ typedef struct ferry_layout {
     size_t axis_count;           /* at most FERRY_RESHARD_AXES_MAX */
     const ferry_rank *ranks;   /* whose device each position is, one for each; a member with several
                                   devices stands as often, and its buffers are named in this order.
-                                  Ranks are what a member keeps when it restarts. NULL: position i is
-                                  of rank i */
+                                  A member keeps its rank when it restarts. NULL: position i is of
+                                  rank i */
     size_t rank_count;         /* 0 if ranks is NULL */
     const ferry_split *splits; /* one for each dimension; NULL: nothing is split */
     size_t split_count;        /* 0 if splits is NULL */
