@@ -8,6 +8,7 @@
 
 #include <malloc.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SIDE ((uint64_t)65536)
 
@@ -75,49 +76,87 @@ static void plan_on_paper(const shape *of, bool is_quick)
     bench_samples_free(&duration);
 }
 
-/* Of four processes of this machine, which have all of it by rows, and then by columns. */
-static void move_bytes(bool is_quick)
+enum { MEMBERS = 4 };
+
+/* What four processes took to move so many MiB, in microseconds, by the slowest. */
+typedef struct took {
+    double plan_us, gather_us, mesh_us; /* mesh: raw UCX; 0: it is not here */
+} took;
+
+static double most(double left, double right)
 {
-    enum { MEMBERS = 4 };
-    char folder[BENCH_FOLDER_BYTES], uri[BENCH_FOLDER_BYTES + 8], line[64], name[32];
+    return left > right ? left : right;
+}
+
+static took move_once(bench_process members[MEMBERS], size_t mebibytes, bool has_runs)
+{
+    took all = {0};
+    char line[64], path[4096];
+    (void)snprintf(line, sizeof line, "reshard %zu 5 %d", mebibytes, has_runs);
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        bench_process_tell(&members[rank], line);
+    for (uint32_t rank = 0; rank < MEMBERS; rank++) {
+        const char *text = bench_process_line(&members[rank]);
+        all.plan_us = most(all.plan_us, bench_text_number(text, "plan_us"));
+        all.gather_us = most(all.gather_us, bench_text_number(text, "gather_us"));
+    }
+    bench_find_program(path, sizeof path, "bench_ucx_mesh");
+    if (*path == '\0')
+        return all;
+    (void)snprintf(line, sizeof line, "%zu", mebibytes);
+    bench_command command = BENCH_COMMAND_INIT;
+    command.arguments[0] = path;
+    command.arguments[1] = line;
+    command.set = "UCX_TLS=self,posix,sysv,cma";
+    bench_process rival = bench_process_start(&command);
+    all.mesh_us = bench_text_number(bench_process_end(&rival), "mesh_us");
+    return all;
+}
+
+/* Four processes of this machine have all of it by rows, and then by columns: of elements, which
+ * are packed, or of blocks that lie in one run. */
+static void move_bytes(bool is_quick, bool has_runs)
+{
+    char folder[BENCH_FOLDER_BYTES], uri[BENCH_FOLDER_BYTES + 8], name[32];
     bench_process members[MEMBERS];
-    bench_samples plan = {0}, gather = {0}, ratio = {.larger_is_better = true};
+    bench_samples plan = {0}, gather = {0}, mesh = {0};
+    bench_samples by_gather = {.larger_is_better = true}, by_mesh = {.larger_is_better = true};
     size_t mebibytes = is_quick ? 64 : 1024;
     bench_folder_make(folder);
     (void)snprintf(uri, sizeof uri, "file:%s", folder);
     for (uint32_t rank = 0; rank < MEMBERS; rank++)
         members[rank] = bench_member_start(uri, MEMBERS, rank, 1024, -1);
     (void)bench_members_join(members, MEMBERS);
-    (void)snprintf(line, sizeof line, "reshard %zu 5", mebibytes);
-    for (int i = 0; i < (is_quick ? 1 : 3); i++) {
-        for (uint32_t rank = 0; rank < MEMBERS; rank++)
-            bench_process_tell(&members[rank], line);
-        double plan_us = 0, gather_us = 0; /* of the slowest */
-        for (uint32_t rank = 0; rank < MEMBERS; rank++) {
-            const char *text = bench_process_line(&members[rank]);
-            double own_us = bench_text_number(text, "plan_us");
-            plan_us = own_us > plan_us ? own_us : plan_us;
-            own_us = bench_text_number(text, "gather_us");
-            gather_us = own_us > gather_us ? own_us : gather_us;
-        }
-        bench_samples_add(&plan, plan_us * 1e3);
-        bench_samples_add(&gather, gather_us * 1e3);
-        bench_samples_add(&ratio, gather_us / plan_us);
+    for (int i = 0; i < (is_quick ? 1 : 5); i++) {
+        took all = move_once(members, mebibytes, has_runs);
+        bench_samples_add(&plan, all.plan_us * 1e3);
+        bench_samples_add(&gather, all.gather_us * 1e3);
+        bench_samples_add(&by_gather, all.gather_us / all.plan_us);
+        bench_samples_add(&mesh, all.mesh_us * 1e3);
+        bench_samples_add(&by_mesh, all.mesh_us / all.plan_us);
     }
     bench_members_end(members, MEMBERS);
     bench_folder_remove(folder);
     bench_size_name(name, sizeof name, mebibytes << 20);
+    (void)strcat(name, has_runs ? "-runs" : "-packed");
     bench_report((bench_key){"reshard", name, "duration_ns", ""}, &plan);
     bench_report((bench_key){"reshard", name, "duration_ns", "gather and scatter"}, &gather);
-    bench_report((bench_key){"reshard", name, "ratio", "gather and scatter"}, &ratio);
+    bench_report((bench_key){"reshard", name, "ratio", "gather and scatter"}, &by_gather);
+    if (bench_samples_quantile(&mesh, 0.5) > 0) {
+        bench_report((bench_key){"reshard", name, "duration_ns", "raw UCX"}, &mesh);
+        bench_report((bench_key){"reshard", name, "ratio", "raw UCX"}, &by_mesh);
+    }
     bench_samples_free(&plan);
     bench_samples_free(&gather);
-    bench_samples_free(&ratio);
+    bench_samples_free(&mesh);
+    bench_samples_free(&by_gather);
+    bench_samples_free(&by_mesh);
 }
 
 void bench_reshard(bool is_quick)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         plan_on_paper(&shapes[i], is_quick);
-    move_bytes(is_quick);
+    move_bytes(is_quick, false);
+    move_bytes(is_quick, true);
 }

@@ -189,7 +189,7 @@ static bool obey(member *member, const char *line)
     else if (strcmp(word, "order") == 0)
         order(member, numbers[0], numbers[1]);
     else if (strcmp(word, "reshard") == 0)
-        bench_member_reshard(member->group, numbers[0], numbers[1]);
+        bench_member_reshard(member->group, numbers[0], numbers[1], numbers[2] != 0);
     else
         return false;
     (void)fflush(stdout);
