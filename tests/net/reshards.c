@@ -192,7 +192,7 @@ static int turns(int argc, char **argv)
 
 static void begin(net_member *members[MEMBERS], const char *role, const char *lease)
 {
-    char store[160], rank[16], size[16];
+    char store[4096], rank[32], size[32];
     (void)snprintf(store, sizeof store, "store=file:%s/meet", net_folder());
     (void)snprintf(size, sizeof size, "size=%d", MEMBERS);
     for (int i = 0; i < MEMBERS; i++) {
