@@ -18,6 +18,7 @@ void bench_scope(bool is_quick);
 void bench_stats(bool is_quick);
 void bench_batch(bool is_quick);
 void bench_plan(bool is_quick);
+void bench_reshard(bool is_quick);
 void bench_wake(bool is_quick);
 void bench_copy(bool is_quick);
 void bench_overlap(bool is_quick);

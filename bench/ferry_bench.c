@@ -31,6 +31,7 @@ static const bench_case cases[] = {
     {"dump", bench_dump},
     {"batch", bench_batch},
     {"plan", bench_plan},
+    {"reshard", bench_reshard},
     {"soak", bench_soak},
     {"p2p-lat", bench_p2p_lat},
     {"p2p-bw", bench_p2p_bw},
@@ -117,9 +118,9 @@ static const struct argp parser = {
     .args_doc = "CASE\ntable FILE",
     .doc =
         "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-        "CASE is graph, submit, batch, plan, wake, copy, overlap, scale, memory, idle, trace, svg, "
-        "loops, dump, soak, await (with C++20), libuv (where it is), p2p-lat, p2p-bw, p2p-rate, "
-        "p2p-get, p2p-notice, p2p-plan, "
+        "CASE is graph, submit, batch, plan, reshard, wake, copy, overlap, scale, memory, idle, "
+        "trace, svg, loops, dump, soak, await (with C++20), libuv (where it is), p2p-lat, p2p-bw, "
+        "p2p-rate, p2p-get, p2p-notice, p2p-plan, "
         "p2p-overlap, "
         "p2p-order, join, barrier, members-idle or all. Figures are medians; p99 looks at the bad "
         "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "

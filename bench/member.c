@@ -2,6 +2,7 @@
 #include "bench/member.h"
 
 #include "bench/bench.h"
+#include "bench/member_reshard.h"
 #include "bench/rivals/pair.h"
 
 #include <stdio.h>
@@ -187,6 +188,8 @@ static bool obey(member *member, const char *line)
         printf("median_us=%.3f\n", overlap_us(member, numbers[0], numbers[1], numbers[2]));
     else if (strcmp(word, "order") == 0)
         order(member, numbers[0], numbers[1]);
+    else if (strcmp(word, "reshard") == 0)
+        bench_member_reshard(member->group, numbers[0], numbers[1], numbers[2] != 0);
     else
         return false;
     (void)fflush(stdout);

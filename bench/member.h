@@ -21,6 +21,8 @@
  *  idle SECONDS      "cpu_s=S", that it used meanwhile
  *  overlap N BYTES LOOPS   N rounds (a message out, one in, computing): "median_us=U"
  *  order N BYTES     of two: N tags, received in order and not: "in_order_us=U random_us=U"
+ *  reshard MIB N R   a matrix by rows comes to lie by columns: "plan_us=U gather_us=U"; with R of
+ *                    blocks that are runs
  *  end               leaves
  */
 int bench_member_main(int argc, char **argv);

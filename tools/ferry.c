@@ -4,6 +4,7 @@
 #include "tools/info_command.h"
 #include "tools/kv_command.h"
 #include "tools/perf_command.h"
+#include "tools/reshard_command.h"
 #include "tools/stats_command.h"
 #include "tools/top_command.h"
 #include "tools/trace_command.h"
@@ -30,6 +31,7 @@ static const command commands[] = {
     {"ferry info", {"info", NULL}, info_command_run},
     {"ferry kv", {"kv", NULL}, kv_command_run},
     {"ferry perf", {"perf", NULL}, perf_command_run},
+    {"ferry reshard", {"reshard", NULL}, reshard_command_run},
     {"ferry stats", {"stats", NULL}, stats_command_run},
     {"ferry top", {"top", NULL}, top_command_run},
     {"ferry trace", {"trace", NULL}, trace_command_run},
@@ -49,6 +51,7 @@ static const char documentation[] =
     "  info             tell what ferry has and can do on this machine\n"
     "  kv               serve a paged cache to other processes, and measure that\n"
     "  perf             measure messages between two members of a group\n"
+    "  reshard          tell how an array gets from one layout over members to another\n"
     "  stats SOCKET     show the figures of an engine in another process\n"
     "  top SOCKET       show what an engine in another process does now, live\n"
     "  trace FILE       draw a trace that ferry wrote as a timeline, and sum it up\n"

@@ -185,6 +185,8 @@ bool fry_scope_holds_back(fry_turn *turn, fry_node *node)
     ferry_scope *scope = note->scope;
     if (scope == NULL || scope->byte_ns == 0 || note->pace == FRY_PACE_BEGUN)
         return false;
+    if (note->pace == FRY_PACE_WAITS)
+        return true; /* it stands in line: what it no longer waits for has stepped it again */
     uint64_t size_bytes = moved_bytes(turn, node);
     if (size_bytes == 0)
         return false;

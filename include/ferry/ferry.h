@@ -40,6 +40,7 @@
 #include <ferry/op.h>
 #include <ferry/plan.h>
 #include <ferry/queue.h>
+#include <ferry/reshard.h>
 #include <ferry/scope.h>
 #include <ferry/stats.h>
 #include <ferry/status.h>

@@ -66,6 +66,40 @@ static void post_plan(scenario *s, ferry_buffer *source, ferry_buffer *sink,
     ferry_plan_release(plan);
 }
 
+/* Of a member with two devices, whose columns are brought together: copies alone. */
+static void post_reshard(scenario *s, ferry_buffer *source, ferry_buffer *sink,
+                         const ferry_op_options *options)
+{
+    const uint64_t shape[] = {100, 200};
+    const ferry_mesh_axis axis = {"x", 2};
+    const ferry_rank ranks[] = {0, 0};
+    const char *name = "x";
+    const ferry_split splits[] = {{NULL, 0}, {&name, 1}};
+    const ferry_layout from = {sizeof from, &axis, 1, ranks, 2, splits, 2};
+    const ferry_layout to = FERRY_LAYOUT_INIT;
+    const ferry_span halves[] = {span_of(source, 0, SIZE / 2), span_of(source, SIZE / 2, SIZE / 2)};
+    const ferry_span whole = ferry_buffer_span(sink);
+    ferry_reshard_options of = FERRY_RESHARD_OPTIONS_INIT;
+    of.from = halves;
+    of.from_count = 2;
+    of.to = &whole;
+    of.to_count = 1;
+    ferry_reshard *reshard = NULL;
+    ASSERT_STATUS(ferry_reshard_create(shape, 2, 1, &from, &to, &reshard, NULL), FERRY_OK);
+    ferry_plan *plan = NULL;
+    ferry_error *error = NULL;
+    ferry_status status = ferry_reshard_plan(s->member.group, reshard, &of, &plan, &error);
+    cr_assert(status == FERRY_OK || status == FERRY_E_NO_MEMORY || status == FERRY_E_AGAIN, "%s",
+              ferry_status_name(status));
+    cr_assert((status == FERRY_OK) == (plan != NULL) && (plan == NULL) == (error != NULL));
+    ferry_error_release(error);
+    ferry_reshard_release(reshard);
+    if (plan == NULL)
+        return;
+    keep(s, ferry_plan_post(plan, NULL, 0, options));
+    ferry_plan_release(plan);
+}
+
 static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
 {
     ferry_group *group = s->member.group;
@@ -93,6 +127,7 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
     keep(s, ferry_notice_next(group, options.deadline_ns));
     keep(s, ferry_notice_send(group, 0, "notice", 6, &options));
     post_plan(s, source, sink, &options);
+    post_reshard(s, source, sink, &options);
     ferry_rank sender = s->is_open ? FERRY_RANK_ANY : 0;
     keep(s, ferry_recv(group, sender, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
     (void)ferry_future_cancel(s->futures[s->count - 1]);

@@ -241,6 +241,47 @@ static void call_plan_enqueue(caller *self)
     ferry_plan_release(plan);
 }
 
+/* ---- reshard.h ---- */
+
+/* 64 bytes of a mesh of one. */
+static ferry_reshard *new_reshard(void)
+{
+    const uint64_t shape[] = {64};
+    const ferry_layout layout = FERRY_LAYOUT_INIT;
+    ferry_reshard *reshard = NULL;
+    MUST(ferry_reshard_create(shape, 1, 1, &layout, &layout, &reshard, NULL) == FERRY_OK);
+    return reshard;
+}
+
+static void call_reshard_describe(caller *self)
+{
+    ferry_reshard_info info = FERRY_RESHARD_INFO_INIT;
+    ferry_reshard_part part = FERRY_RESHARD_PART_INIT;
+    ferry_reshard_move move = FERRY_RESHARD_MOVE_INIT;
+    ferry_reshard_member member = FERRY_RESHARD_MEMBER_INIT;
+    ferry_reshard *reshard = new_reshard();
+    (void)self;
+    MUST(ferry_reshard_describe(reshard, &info) == FERRY_OK && info.local_bytes == 64);
+    MUST(ferry_reshard_part_at(reshard, FERRY_RESHARD_TO, 0, &part) == FERRY_OK);
+    MUST(ferry_reshard_move_at(reshard, 0, &move) == FERRY_OK);
+    MUST(ferry_reshard_member_at(reshard, 0, &member) == FERRY_OK);
+    ferry_reshard_release(reshard);
+}
+
+static void call_reshard_plan(caller *self)
+{
+    const ferry_span from = part_of(self, 0), to = part_of(self, 64);
+    ferry_reshard_options options = FERRY_RESHARD_OPTIONS_INIT;
+    options.from = &from;
+    options.to = &to;
+    options.from_count = options.to_count = 1;
+    ferry_plan *plan = NULL;
+    ferry_reshard *reshard = new_reshard();
+    (void)ferry_reshard_plan(self->scene->group, reshard, &options, &plan, NULL);
+    ferry_reshard_release(reshard);
+    ferry_plan_release(plan);
+}
+
 /* ---- future.h ---- */
 
 static void call_future_cancel(caller *self)
@@ -632,6 +673,13 @@ static void call_variable_at(caller *self)
     L(plan_describe, ENGINE)                                                                       \
     L(plan_enqueue, ENGINE)                                                                        \
     S(plan_release, ENGINE, ferry_plan_release(new_plan(self)))                                    \
+    S(reshard_create, 0, ferry_reshard_release(new_reshard()))                                     \
+    L(reshard_describe, 0)                                                                         \
+    S(reshard_part_at, 0, call_reshard_describe(self))                                             \
+    S(reshard_move_at, 0, call_reshard_describe(self))                                             \
+    S(reshard_member_at, 0, call_reshard_describe(self))                                           \
+    S(reshard_release, 0, ferry_reshard_release(NULL))                                             \
+    L(reshard_plan, GROUP)                                                                         \
     L(queue_create, ENGINE)                                                                        \
     L(queue_take, 0)                                                                               \
     S(queue_arm, 0, (void)ferry_queue_arm(self->scene->queue))                                     \

@@ -210,6 +210,7 @@ bool api_act_on_cancel(api_actor *actor);
 bool api_act_end_begun(api_actor *actor);
 bool api_act_message(api_actor *actor);
 bool api_act_plan(api_actor *actor);
+bool api_act_reshard(api_actor *actor);
 bool api_act_window(api_actor *actor);
 bool api_act_notice(api_actor *actor);
 

@@ -560,6 +560,7 @@ static const act acts[] = {
     {"nop", act_nop, 6, true},
     {"batch", act_batch, 6, true},
     {"plan", api_act_plan, 5, true},
+    {"reshard", api_act_reshard, 3, true},
     {"combine", act_combine, 4, true},
     {"drain", act_drain, 2, true},
     {"writable", act_writable, 2, true},
