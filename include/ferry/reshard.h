@@ -81,8 +81,8 @@ typedef struct ferry_reshard ferry_reshard; /* the schedule of a reshard */
  *   copy there.
  * - What several members have is divided between them so that the one that sends most sends as
  *   little as is possible. Where that would cut boxes into thin strips, it may be up to 1/32 more.
- * - Of two moves between the same members neither waits for a third: nothing is handed on by a
- *   member that did not have it before.
+ * - Bytes come straight from a member that has them in the layout `from`: none hands on what it has
+ *   just received.
  *
  *  shape            indices of each dimension, each at least 1
  *  dimension_count  1 to FERRY_RESHARD_DIMENSIONS_MAX

@@ -577,6 +577,35 @@ Test(scopes, wrong_arguments)
     ferry_scope_release(NULL);
 }
 
+/*
+ * What a copy follows on its device need only be issued for it to be READY, and to wait for its
+ * rate. That the other has ended then steps it again, which must not put it in line again.
+ */
+Test(scopes, a_copy_waits_once_however_often_it_is_stepped)
+{
+    enum { LARGE = 64 << 20 };
+    play("buffer a 1000 of 1; buffer b 1000");
+    ferry_buffer *from = own(test_buffer(scene(), 0, LARGE, 5));
+    ferry_buffer *to = own(test_buffer(scene(), 0, LARGE, 0));
+    ferry_scope *scope = slow_scope();
+    ferry_op_options options = in_scope(scope);
+    for (size_t i = 0; i < 2; i++)
+        EXPECT(own(ferry_copy(engine(), (ferry_span){the_buffer("b"), i * 100, 100},
+                              (ferry_span){the_buffer("a"), 0, 100}, &options)),
+               OK);
+    options.priority = FERRY_PRIORITY_HIGH;
+    ferry_future *large =
+        own(ferry_copy(engine(), ferry_buffer_span(to), ferry_buffer_span(from), NULL));
+    ferry_future *behind = own(ferry_copy(engine(), (ferry_span){the_buffer("b"), 0, 100},
+                                          (ferry_span){to, 0, 100}, &options));
+    WAIT(large, OK);
+    EXPECT(behind, PENDING);
+    play("step 100000000");
+    EXPECT(behind, OK);
+    cr_assert(is_filled(the_buffer("b"), 0, 100, 5));
+    ferry_scope_release(scope);
+}
+
 /* All that a scope needs to end it has from its creation on. */
 Test(scopes, closing_and_cancelling_need_no_memory)
 {
