@@ -251,11 +251,20 @@ Test(reshard_plans, fail_with_their_parts_and_go_on)
 /* ---- a restart ---- */
 
 /* Rank 1 ends and comes again, as another engine; rank 0 keeps its plan. */
+/* The rank's present start, as another member sees it. */
+static ferry_member_info member_seen(ferry_group *group, ferry_rank rank)
+{
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    ASSERT_STATUS(ferry_group_member(group, rank, &info), FERRY_OK);
+    return info;
+}
+
 Test(reshard_plans, know_a_member_that_restarts)
 {
     part parts[2];
     sheet of;
     begin_members(2, FERRY_LOOP_THREAD);
+    uint64_t first = member_seen(members[0].group, 1).incarnation;
     fill_sheet(&of, ranks_up, 2, ranks_down + 2, 2);
     for (size_t i = 0; i < 2; i++)
         open_part(&parts[i], i, (ferry_rank)i, &of);
@@ -265,6 +274,11 @@ Test(reshard_plans, know_a_member_that_restarts)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 1);
     AWAIT(join_group(2, &options), OK);
+    ferry_member_info next = FERRY_MEMBER_INFO_INIT;
+    while (next.state != FERRY_MEMBER_HERE || next.incarnation == first) {
+        next = member_seen(members[0].group, 1);
+        (void)sched_yield();
+    }
     open_part(&parts[1], 2, 1, &of);
     run_round(parts, 2, 2);
     for (size_t i = 0; i < 2; i++)
