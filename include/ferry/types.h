@@ -18,6 +18,7 @@ typedef struct ferry_task ferry_task;         /* one run of a function, handed t
 typedef struct ferry_queue ferry_queue;   /* records of operations that have resolved */
 typedef struct ferry_scope ferry_scope;   /* operations that end, or are limited, together */
 typedef struct ferry_window ferry_window; /* memory of a member that others read and write */
+typedef struct ferry_symmetric ferry_symmetric; /* memory that each member has, for all */
 typedef struct ferry_plan ferry_plan;     /* operations that are prepared once and posted often */
 typedef struct ferry_group ferry_group;   /* the processes of one job, including this one */
 
