@@ -399,10 +399,13 @@ static size_t count_maps(void)
     return count;
 }
 
-static void await_maps(size_t most)
+static void await_maps(size_t count)
 {
-    while (count_maps() > most)
+    while (count_maps() != count)
         test_members_move(members, member_count);
+    for (int i = 0; i < 200; i++)
+        test_members_move(members, member_count);
+    cr_assert_eq(count_maps(), count);
 }
 
 Test(symmetric, is_freed_when_all_have_let_go)
@@ -421,7 +424,7 @@ Test(symmetric, is_freed_when_all_have_let_go)
     have("held", held);
     ferry_symmetric_release(held[0]);
     push_out(200);
-    cr_assert_eq(count_maps(), EACH * FERRY_SYMMETRIC_IDLE_MAX + EACH - 4);
+    await_maps(EACH * FERRY_SYMMETRIC_IDLE_MAX + EACH - 4);
     ferry_symmetric_release(held[1]);
     ferry_symmetric_release(held[2]);
     push_out(300);
@@ -439,6 +442,36 @@ Test(symmetric, is_freed_when_all_have_let_go)
     await_maps(EACH - 4);
     let_go(held);
     await_maps(0);
+}
+
+/* The store is out of reach as soon as the members have joined: 0 round trips. */
+Test(symmetric, needs_no_store)
+{
+    char folder[] = "/tmp/ferry-symmetric-XXXXXX", away[64], store[64];
+    cr_assert_not_null(mkdtemp(folder));
+    (void)snprintf(store, sizeof store, "file:%s/store", folder);
+    ferry_future *joins[MEMBERS_MAX];
+    ferry_symmetric *held[MEMBERS_MAX], *more[MEMBERS_MAX];
+    for (ferry_rank i = 0; i < MEMBERS_MAX; i++) {
+        (void)begin_member(FERRY_LOOP_THREAD);
+        ferry_group_options options = test_group_options(MEMBERS_MAX, i);
+        options.store = store;
+        joins[i] = join_group(i, &options);
+    }
+    for (size_t i = 0; i < MEMBERS_MAX; i++)
+        AWAIT(joins[i], OK);
+    (void)snprintf(store, sizeof store, "%s/store", folder);
+    (void)snprintf(away, sizeof away, "%s/away", folder);
+    cr_assert_eq(rename(store, away), 0);
+    have("first", held);
+    have("first", more);
+    let_go(more);
+    cr_assert_eq(info_of(held[0]).mapped, MEMBERS_MAX);
+    let_go(held);
+    cr_assert_eq(rename(away, store), 0);
+    end_members();
+    (void)snprintf(store, sizeof store, "rm -r %s", folder);
+    cr_assert_eq(system(store), 0);
 }
 
 /* ---- what fails ---- */
