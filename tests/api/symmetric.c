@@ -2,6 +2,7 @@
 /* Symmetric memory: several engines of one process. */
 #include "tests/support/member_test.h"
 #include "tests/support/place.h"
+#include "tests/support/temporary_folder.h"
 
 #include <stdlib.h>
 
@@ -447,8 +448,9 @@ Test(symmetric, is_freed_when_all_have_let_go)
 /* The store is out of reach as soon as the members have joined: 0 round trips. */
 Test(symmetric, needs_no_store)
 {
-    char folder[] = "/tmp/ferry-symmetric-XXXXXX", away[64], store[64];
-    cr_assert_not_null(mkdtemp(folder));
+    char folder[TEMPORARY_FOLDER_BYTES], away[TEMPORARY_FOLDER_BYTES + 8];
+    char store[TEMPORARY_FOLDER_BYTES + 16];
+    temporary_folder_make(folder);
     (void)snprintf(store, sizeof store, "file:%s/store", folder);
     ferry_future *joins[MEMBERS_MAX];
     ferry_symmetric *held[MEMBERS_MAX], *more[MEMBERS_MAX];
@@ -469,9 +471,6 @@ Test(symmetric, needs_no_store)
     cr_assert_eq(info_of(held[0]).mapped, MEMBERS_MAX);
     let_go(held);
     cr_assert_eq(rename(away, store), 0);
-    end_members();
-    (void)snprintf(store, sizeof store, "rm -r %s", folder);
-    cr_assert_eq(system(store), 0);
 }
 
 /* ---- what fails ---- */
