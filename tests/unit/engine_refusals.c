@@ -10,7 +10,6 @@
 #include "engine/ground/ground.h"
 #include "engine/ground/refusal.h"
 #include "engine/messages/groups.h"
-#include "engine/messages/symmetric.h"
 #include "engine/messages/window.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"
@@ -558,44 +557,6 @@ static void try_windows(ferry_group *group, ferry_span span)
     ferry_window_release(window);
 }
 
-static void try_symmetric(ferry_group *group)
-{
-    ferry_symmetric *none = NULL, *held = NULL;
-    ferry_device *device = ferry_device_at(engine(), 0);
-    OPENED_WITH(test_engine, other, FERRY_LOOP_EMBEDDED);
-    expect(FRY_REFUSED_GROUP_NULL, ferry_symmetric_alloc(NULL, device, 1, "s", 0, &none));
-    expect(FRY_REFUSED_SYMMETRIC_NULL, ferry_symmetric_alloc(group, device, 1, "s", 0, NULL));
-    expect(FRY_REFUSED_DEVICE_NULL, ferry_symmetric_alloc(group, NULL, 1, "s", 0, &none));
-    expect(FRY_REFUSED_SYMMETRIC_ENGINE,
-           ferry_symmetric_alloc(group, ferry_device_at(other.engine, 0), 1, "s", 0, &none));
-    expect(FRY_REFUSED_SYMMETRIC_NAME, ferry_symmetric_alloc(group, device, 1, "+", 0, &none));
-    expect(FRY_REFUSED_SYMMETRIC_SIZE, ferry_symmetric_alloc(group, device, 0, "s", 0, &none));
-    expect(FRY_REFUSED_DEADLINE, ferry_symmetric_alloc(group, device, 1, "s", -1, &none));
-    group->options.kind = FERRY_GROUP_OPEN;
-    expect(FRY_REFUSED_SYMMETRIC_OPEN, ferry_symmetric_alloc(group, device, 1, "s", 0, &none));
-    group->options.kind = FERRY_GROUP_CLOSED;
-    ferry_future *ask = own(ferry_symmetric_alloc(group, device, 1, "s", 0, &held));
-    expect(FRY_REFUSED_SYMMETRIC_DEVICE,
-           ferry_symmetric_alloc(group, ferry_device_at(engine(), 1), 1, "s", 0, &none));
-    cr_assert_null(none);
-    uint32_t count = group->past_count, room = group->past_room; /* all names were asked for */
-    fry_symmetric_past *past = group->past;
-    group->past = calloc(FERRY_SYMMETRIC_NAMES_MAX, sizeof *past);
-    for (uint32_t i = 0; i < FERRY_SYMMETRIC_NAMES_MAX; i++)
-        group->past[i].members = held->memory->members;
-    group->past_count = group->past_room = FERRY_SYMMETRIC_NAMES_MAX;
-    expect(FRY_REFUSED_SYMMETRIC_NAMES, ferry_symmetric_alloc(group, device, 2, "s", 0, &none));
-    free(group->past);
-    group->past = past;
-    group->past_count = count;
-    group->past_room = room;
-    ferry_symmetric_release(held);
-    while (ferry_future_poll(ask) == FERRY_PENDING)
-        (void)ferry_engine_progress(engine(), 0);
-    ASSERT_STATUS(ferry_future_poll(ask), FERRY_E_NOT_FOUND);
-    settle(&other);
-}
-
 /* A member alone, with any source. */
 static void try_any_source(ferry_span span)
 {
@@ -657,7 +618,6 @@ static void try_groups(const fake_engine *f, ferry_span span)
     try_barriers(group);
     try_messages(f, group, span);
     try_windows(group, span);
-    try_symmetric(group);
     try_notices(group);
     uint32_t life = group->life;
     group->life = FRY_GROUP_FENCED;
@@ -793,11 +753,12 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     join_without_descriptors();
     state.seen[FRY_TAKEN] = true;                  /* is no reason */
     state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true; /* as one enters: engine_messages */
-    state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = true; /* likewise: api.any_source */
-    state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
+    state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
     state.seen[FRY_REFUSED_BARRED] = true; /* engine_refused_writes */
     for (int why = FRY_REFUSED_PLAN_NULL; why <= FRY_REFUSED_PLAN_ACCESSES; why++)
         state.seen[why] = true; /* engine_plans */
+    for (int why = FRY_REFUSED_SYMMETRIC_NULL; why <= FRY_REFUSED_SYMMETRIC_NAMES; why++)
+        state.seen[why] = true; /* engine_symmetric */
     for (int why = 0; why < FRY_REFUSALS; why++)
         cr_expect(state.seen[why], "nothing was refused since \"%s\"", text_of((fry_refusal)why));
 }
