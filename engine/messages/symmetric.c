@@ -16,12 +16,15 @@
  * asks without a word to anybody, and who has it not must be answered all the same, whatever the
  * others have kept or thrown away since. So:
  *
- *  - who seeks says which ask of its own it seeks for, in the name, and is given the window of
- *    whoever has asked that often. A member that has asked less often answers later;
+ *  - whoever has memory of the name, for whatever ask, lets others find it;
  *  - who lets go says how often it has asked, with LEFT, and keeps its own window. It closes that
  *    only when all have let go and all have asked equally often: then nobody is behind who may
  * still need it, and the next ask of each begins anew with all;
+ *  - who seeks says with which ask of its own, at the end of the name, as that tells a count too;
  *  - counts outlive memory: `past`, 32 bytes for each name and size.
+ *
+ * So the n-th ask is answered at the latest when all have asked n times: whoever has asked that
+ * often keeps its window until this member has told that it has, too.
  *
  * A count that is lost, because words overtook one another or a connection failed, is told with the
  * next seek or leave. Until then memory stays, which harms nobody.
@@ -608,10 +611,6 @@ static void look(fry_turn *turn, fry_symmetric *memory)
         succeed(turn, TAILQ_FIRST(&memory->asking));
     if (memory->life == FRY_SYMMETRIC_BROKEN)
         fail_all(turn, memory, &memory->fault);
-    if (memory->is_wanted && memory->own != NULL) {
-        memory->is_wanted = false;
-        fry_window_announce(turn, memory->own);
-    }
     if (memory->waiting == 0 && memory->holders == 0)
         be_unused(turn, memory);
 }
@@ -692,10 +691,7 @@ static bool is_meant(fry_turn *turn, ferry_window *window, ferry_rank rank, cons
     if (*end != '\0' || ask == 0 || ask > UINT32_MAX)
         return false;
     has_asked(turn, memory, rank, (uint32_t)ask - 1);
-    if (ask <= (unsigned long)memory->asks + memory->waiting)
-        return true;
-    memory->is_wanted = true;
-    return false;
+    return true;
 }
 
 static void left(fry_turn *turn, ferry_window *window, ferry_rank rank, uint32_t told)
@@ -726,8 +722,7 @@ static void start(fry_turn *turn, fry_node *node)
     if (memory->life == FRY_SYMMETRIC_WHOLE && !memory->is_due && !handle->is_released &&
         fry_membership_takes(memory->group) == FERRY_OK) {
         succeed(turn, handle);
-        if (!memory->is_wanted)
-            return;
+        return;
     }
     be_due(turn, memory);
 }

@@ -57,7 +57,6 @@ struct fry_symmetric {
     /* Baton. */
     TAILQ_ENTRY(fry_symmetric) due; /* is_due: members->symmetrics_due */
     bool is_due;
-    bool is_wanted;   /* a member has asked more often than this one */
     bool is_served;   /* an ask for this very memory has ended well */
     uint32_t started; /* of the attached: whose asks have begun */
     uint32_t holders; /* of these: whose asks have ended well */

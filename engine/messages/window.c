@@ -252,7 +252,7 @@ static ferry_window *find_own(const ferry_group *group, const char *name, uint32
     return NULL;
 }
 
-void fry_window_announce(fry_turn *turn, const ferry_window *window)
+static void announce(fry_turn *turn, const ferry_window *window)
 {
     const ferry_group *group = window->group;
     for (uint32_t i = 0; i < group->size; i++) {
@@ -279,7 +279,7 @@ static void open_own(fry_turn *turn, ferry_window *window)
         list(window);
         set_life(window, FRY_WINDOW_USABLE);
         tell_watch(turn, window);
-        fry_window_announce(turn, window);
+        announce(turn, window);
         operation_is_done(turn, &window->begin);
     }
 }

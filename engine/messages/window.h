@@ -100,9 +100,6 @@ void fry_window_release(ferry_window *window);
 /* Opens or seeks a window that was made and set up. */
 void fry_window_begin(fry_turn *turn, ferry_window *window);
 
-/* Whoever seeks it finds it, if its watch says now what it did not. */
-void fry_window_announce(fry_turn *turn, const ferry_window *window);
-
 /* Closes it. It has no watch any more, and the reference of whoever made it stays. */
 void fry_window_end(fry_turn *turn, ferry_window *window);
 

@@ -4,10 +4,10 @@
  * of all the others, at the same offsets: by ferry_get and ferry_put, and by loads and stores where
  * it is mapped.
  *
- * All members ask for it, each when it likes and in any order with other names. The n-th ask of a
- * member for a name and a size is the same as the n-th ask of every other: it ends FERRY_OK when
- * all of them have asked so often. What a member still has of it from before decides how fast that
- * is, never whether it happens.
+ * All members ask for it, each when it likes and in any order with other names, and all equally
+ * often. The n-th ask of a member for a name and a size ends FERRY_OK at the latest when all of
+ * them have asked n times; earlier, where the others have it still. What a member has kept from
+ * before decides how fast an ask is answered, never whether.
  */
 #ifndef FERRY_SYMMETRIC_H
 #define FERRY_SYMMETRIC_H

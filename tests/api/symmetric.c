@@ -346,7 +346,7 @@ Test(symmetric, is_kept_for_the_next_who_asks)
 /* One has thrown it away and finds what the other has kept, which is the same memory. */
 Test(symmetric, is_found_with_who_has_kept_it)
 {
-    begin_members(2, FERRY_LOOP_THREAD);
+    begin_members(2, FERRY_LOOP_EMBEDDED);
     ferry_symmetric *held[2], *again;
     have("held", held);
     unsigned char *at = ferry_symmetric_address(held[1], 1);
@@ -355,7 +355,9 @@ Test(symmetric, is_found_with_who_has_kept_it)
     at[6] = 66;
     ferry_symmetric_release(held[0]);
     push_out(0);
-    AWAIT(ask(0, "held", &again), OK); /* the other's second ask has yet to come */
+    ferry_future *future = ask(0, "held", &again);
+    ASSERT_STATUS(ferry_future_poll(future), FERRY_PENDING);
+    AWAIT(future, OK); /* the other's second ask has yet to come */
     at = ferry_symmetric_address(again, 1);
     cr_assert_eq(at[5], 55);
     at = ferry_symmetric_address(again, 0);
