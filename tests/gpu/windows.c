@@ -316,7 +316,7 @@ static void test_symmetric(scene *self)
         bool are_hosts = k % PLACES == 0 && k / PLACES == 0;
         CHECK((ferry_symmetric_address(symmetric, other) != NULL) == are_hosts);
         CHECK(ferry_symmetric_address(symmetric, (ferry_rank)self->rank) != NULL);
-        OWN_BUFFER *local = gpu_buffer(device, MIB, FERRY_MEMORY_PLAIN);
+        OWN_BUFFER *local = buffer_at(self, own_place, MIB, FERRY_MEMORY_PLAIN);
         write_to(&self->own, ferry_buffer_span(local), k + 10 * other);
         ferry_window *window = ferry_symmetric_window(symmetric, other);
         CHECK_STATUS(gpu_end(ferry_put(window, 0, ferry_buffer_span(local), NULL)), FERRY_OK);
