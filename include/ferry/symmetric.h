@@ -81,7 +81,7 @@ FERRY_API void *ferry_symmetric_address(const ferry_symmetric *symmetric, ferry_
 
 /* The state of symmetric memory, as this member knows it. */
 typedef enum ferry_symmetric_state FERRY_INT_ENUM {
-    FERRY_SYMMETRIC_PENDING = 0,   /* asked for */
+    FERRY_SYMMETRIC_PENDING = 0,   /* asked for; for a moment also when the ask has failed */
     FERRY_SYMMETRIC_IS_WHOLE = 1,  /* all members have it */
     FERRY_SYMMETRIC_IS_BROKEN = 2, /* a member's was lost: gets and puts there fail. The others' can
                                       be used on; so can what is mapped */
