@@ -70,7 +70,7 @@ static fry_error *error_of_deadline(const fry_node *node)
     const fry_op_kind *kind = fry_kind(fry_engine_of(&node->future), node);
     fry_fault fault = fry_node_fault(node, FERRY_E_DEADLINE);
     char text[FRY_FAULT_MESSAGE_BYTES] = "";
-    if (kind->lacks != NULL && node->state == FRY_NODE_ISSUED)
+    if (kind->lacks != NULL)
         fault.rank = kind->lacks(node, text, sizeof text);
     return fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL, "%s", text);
 }
