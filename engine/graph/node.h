@@ -35,13 +35,13 @@ typedef struct fry_context fry_context;
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
     FRY_OP_JOIN = FERRY_OP_SYMMETRIC + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_TAKE,                     /* a receive in a group with any source: take.c */
-    FRY_OP_GIVE,                     /* a send for another member's get: reach.c */
-    FRY_OP_ACCEPT,                   /* a receive for another member's put: reach.c */
-    FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                      /* messages launched together: pairing.c */
-    FRY_OP_LAUNCH,                   /* a post of a plan that is one command: plans/launch.c */
+    FRY_OP_MARK,                          /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                          /* a receive in a group with any source: take.c */
+    FRY_OP_GIVE,                          /* a send for another member's get: reach.c */
+    FRY_OP_ACCEPT,                        /* a receive for another member's put: reach.c */
+    FRY_OP_STAGE,                         /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                           /* messages launched together: pairing.c */
+    FRY_OP_LAUNCH,                        /* a post of a plan that is one command: plans/launch.c */
     FRY_OP_KINDS,
 };
 
