@@ -150,7 +150,7 @@ void fry_shared_withdraw(void *memory, uint32_t mark)
 /* ---- the reader ---- */
 
 /* A path opens devices and pipes too, which does things: it is looked at first. -1: not a file. */
-static int open_file(const fry_shared_place *place)
+static int open_file(const fry_shared_place *place, bool is_written)
 {
     char path[PATH_BYTES];
     struct stat found;
@@ -163,26 +163,27 @@ static int open_file(const fry_shared_place *place)
     if (fstat(named, &found) == 0 && S_ISREG(found.st_mode) &&
         (uint64_t)found.st_size == file_bytes(place->size_bytes)) {
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", named);
-        descriptor = open(path, O_RDONLY | O_CLOEXEC);
+        descriptor = open(path, (is_written ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     }
     (void)close(named);
     return descriptor;
 }
 
-bool fry_shared_open(fry_shared_map *map, const fry_shared_place *place)
+static bool open_map(fry_shared_map *map, const fry_shared_place *place, bool is_written)
 {
     *map = (fry_shared_map){0};
     if (place->pid <= 0 || place->descriptor < 0 || place->size_bytes == 0 ||
         place->size_bytes > SIZE_BYTES_MAX || place->mark >= FRY_SHARED_MARKS || place->number == 0)
         return false;
-    const int descriptor = open_file(place);
+    const int descriptor = open_file(place, is_written);
     if (descriptor < 0)
         return false;
     const size_t bytes = (size_t)file_bytes(place->size_bytes);
     const int seals = fcntl(descriptor, F_GET_SEALS);
     void *base = MAP_FAILED;
     if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0)
-        base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+        base =
+            mmap(NULL, bytes, PROT_READ | (is_written ? PROT_WRITE : 0), MAP_SHARED, descriptor, 0);
     (void)close(descriptor);
     if (base == MAP_FAILED)
         return false;
@@ -196,6 +197,16 @@ bool fry_shared_open(fry_shared_map *map, const fry_shared_place *place)
                             .mark = &head->marks[place->mark],
                             .number = place->number};
     return true;
+}
+
+bool fry_shared_open(fry_shared_map *map, const fry_shared_place *place)
+{
+    return open_map(map, place, false);
+}
+
+bool fry_shared_open_writable(fry_shared_map *map, const fry_shared_place *place)
+{
+    return open_map(map, place, true);
 }
 
 void fry_shared_close(fry_shared_map *map)

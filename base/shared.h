@@ -5,7 +5,7 @@
  *     owner                                          reader
  *     [ private page ]  descriptor, size
  *     [ head, a page ]  key, marks      ◄─ maps ─►   [ head ]
- *     [ memory       ]                               [ memory ]      read-only
+ *     [ memory       ]                               [ memory ]      read-only, or not
  *
  * It is a file without a name (memfd_create). The reader opens it by /proc/<pid>/fd/<descriptor>,
  * which the kernel allows to whom it allows process_vm_readv. A pid and a descriptor prove nothing:
@@ -83,6 +83,18 @@ typedef struct fry_shared_map {
  * another namespace or has ended, or the rules for ptrace forbid it.
  */
 bool fry_shared_open(fry_shared_map *map, const fry_shared_place *place);
+
+/*
+ * The same, to be written too: for memory whose owner uses it for nothing else as long as anybody
+ * may have it mapped, since marks keep nobody from writing (engine/messages/symmetric.c).
+ */
+bool fry_shared_open_writable(fry_shared_map *map, const fry_shared_place *place);
+
+/* What may be written, of a map that was opened so. */
+static inline void *fry_shared_memory(const fry_shared_map *map)
+{
+    return (void *)(uintptr_t)map->memory;
+}
 
 /* Unmaps it. A map that is none is allowed. */
 void fry_shared_close(fry_shared_map *map);

@@ -19,6 +19,7 @@
 #include "engine/messages/notify.h"
 #include "engine/messages/reach.h"
 #include "engine/messages/stage.h"
+#include "engine/messages/symmetric.h"
 #include "engine/messages/take.h"
 #include "engine/messages/window.h"
 #include "engine/plans/launch.h"
@@ -49,6 +50,7 @@ const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_NOTICE] = &fry_kind_notice,
     [FERRY_OP_NOTICE_NEXT] = &fry_kind_notice_next,
     [FERRY_OP_PLAN] = &fry_kind_plan,
+    [FERRY_OP_SYMMETRIC] = &fry_kind_symmetric,
     [FRY_OP_JOIN] = &fry_kind_join,
     [FRY_OP_MARK] = &fry_kind_mark,
     [FRY_OP_TAKE] = &fry_kind_take,

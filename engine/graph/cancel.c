@@ -65,6 +65,16 @@ size_t fry_cancel_requested(fry_turn *turn)
     return count;
 }
 
+static fry_error *error_of_deadline(const fry_node *node)
+{
+    const fry_op_kind *kind = fry_kind(fry_engine_of(&node->future), node);
+    fry_fault fault = fry_node_fault(node, FERRY_E_DEADLINE);
+    char text[FRY_FAULT_MESSAGE_BYTES] = "";
+    if (kind->lacks != NULL)
+        fault.rank = kind->lacks(node, text, sizeof text);
+    return fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL, "%s", text);
+}
+
 static void expire(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
@@ -73,8 +83,7 @@ static void expire(fry_turn *turn, fry_node *node)
                  fry_node_label(node) != NULL ? fry_node_label(node) : "");
     if (engine->flight_records != 0 && engine->flight_due == 0)
         engine->flight_due = node->future.id;
-    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_node_error(node, FERRY_E_DEADLINE, NULL),
-                   false);
+    fry_graph_fail(turn, node, FERRY_E_DEADLINE, error_of_deadline(node), false);
 }
 
 size_t fry_expire_due(fry_turn *turn, int64_t now_ns)

@@ -142,6 +142,11 @@ typedef struct fry_op_kind {
     uint64_t (*moved_bytes)(const fry_node *node, uint64_t *flow_p);
     /* The same by ferry_way, if these are not one: a launch. */
     void (*moved_by_way)(const fry_node *node, uint64_t *bytes_by_way);
+    /*
+     * Says, in a text, what it lacked as its deadline passed, and returns the member that lacked,
+     * or -1. With the baton. NULL: nothing is said.
+     */
+    int32_t (*lacks)(const fry_node *node, char *text, size_t text_bytes);
     /* The member that a failure of its own is about. Whoever has the node. NULL: none. */
     int32_t (*rank)(const fry_node *node);
     /* Sets the fields of the view that differ from the preset. With the baton. NULL: none. */

@@ -34,14 +34,14 @@ typedef struct fry_context fry_context;
 
 /* Kinds beyond ferry_op_kind, for ferry itself: see kind.h. */
 enum {
-    FRY_OP_JOIN = FERRY_OP_PLAN + 1, /* stands for others: join.h */
-    FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
-    FRY_OP_TAKE,                     /* a receive in a group with any source: take.c */
-    FRY_OP_GIVE,                     /* a send for another member's get: reach.c */
-    FRY_OP_ACCEPT,                   /* a receive for another member's put: reach.c */
-    FRY_OP_STAGE,                    /* a copy of a piece of a message: stage.c */
-    FRY_OP_LOT,                      /* messages launched together: pairing.c */
-    FRY_OP_LAUNCH,                   /* a post of a plan that is one command: plans/launch.c */
+    FRY_OP_JOIN = FERRY_OP_SYMMETRIC + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                          /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_TAKE,                          /* a receive in a group with any source: take.c */
+    FRY_OP_GIVE,                          /* a send for another member's get: reach.c */
+    FRY_OP_ACCEPT,                        /* a receive for another member's put: reach.c */
+    FRY_OP_STAGE,                         /* a copy of a piece of a message: stage.c */
+    FRY_OP_LOT,                           /* messages launched together: pairing.c */
+    FRY_OP_LAUNCH,                        /* a post of a plan that is one command: plans/launch.c */
     FRY_OP_KINDS,
 };
 
@@ -307,6 +307,11 @@ typedef struct fry_window_op {
     bool is_close; /* else it opens or finds it */
 } fry_window_op;
 
+/* Of an ask for symmetric memory. It holds a reference to the handle. */
+typedef struct fry_symmetric_op {
+    ferry_symmetric *handle;
+} fry_symmetric_op;
+
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
     fry_error *cancel;       /* the reason to cancel its operations; NULL: they are not cancelled */
@@ -418,6 +423,7 @@ struct fry_node {
                 fry_batch_op batch;
                 fry_scope_op scope;
                 fry_window_op window;
+                fry_symmetric_op symmetric;
                 fry_notice_op notice;
                 fry_plan_op plan;
             } op;

@@ -130,6 +130,17 @@
     X(WINDOW_CLOSED, FERRY_E_INVALID, "the window was closed before")                              \
     X(WINDOW_RIGHT, FERRY_E_INVALID, "the window's rights do not allow this")                      \
     X(WINDOW_OUTSIDE, FERRY_E_INVALID, "the bytes reach past the end of the window")               \
+    /* symmetric memory */                                                                         \
+    X(SYMMETRIC_NULL, FERRY_E_INVALID, "symmetric_p is NULL")                                      \
+    X(SYMMETRIC_NAME, FERRY_E_INVALID,                                                             \
+      "name is not 1 to 64 of A-Z a-z 0-9 . _ - /, or has a part that is empty or dots alone")     \
+    X(SYMMETRIC_SIZE, FERRY_E_INVALID, "size_bytes is 0 or above 2^48 - 1")                        \
+    X(SYMMETRIC_ENGINE, FERRY_E_INVALID, "the device belongs to another engine")                   \
+    X(SYMMETRIC_OPEN, FERRY_E_UNSUPPORTED, "the group is open: its members come and go")           \
+    X(SYMMETRIC_DEVICE, FERRY_E_CHANGED,                                                           \
+      "this member has memory of that name and size, on another device")                           \
+    X(SYMMETRIC_NAMES, FERRY_E_AGAIN,                                                              \
+      "this member has asked for 65536 names and sizes of symmetric memory in the group")          \
     /* notices */                                                                                  \
     X(NOTICE_DATA, FERRY_E_INVALID, "data is NULL, and size_bytes is not 0")                       \
     X(NOTICE_SIZE, FERRY_E_INVALID, "size_bytes is above FERRY_NOTICE_BYTES_MAX")                  \

@@ -45,6 +45,7 @@
 #include "engine/messages/notices.h"
 #include "engine/messages/pairing.h"
 #include "engine/messages/route.h"
+#include "engine/messages/symmetric.h"
 #include "engine/messages/window.h"
 #include "net/group/members.h"
 #include "net/peer/any.h"
@@ -637,6 +638,7 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
     if (group->leaving == FRY_LEAVING_PARTS && have_parted(turn, group))
         set_leaving(group, FRY_LEAVING_ENDS);
     if (group->has_ended_routes && !group->has_none_open) {
+        fry_symmetrics_end(turn, group);
         bool has_no_windows = fry_windows_end(turn, group);
         group->has_none_open = has_no_windows && group->open == 0;
         group->members->has_steps |= group->has_none_open;
@@ -651,8 +653,10 @@ static void look_at_some(fry_turn *turn, ferry_group *group)
         fry_endings_look(group);
     if (group->leaving != FRY_LEAVING_NOT)
         look_at_leaving(turn, group);
-    if (group->has_any_news)
+    if (group->has_any_news) {
         fry_notices_look(turn, group);
+        fry_symmetrics_look(turn, group);
+    }
     if (group->has_any_news && group->any != NULL)
         fry_alone_look(turn, group);
     else

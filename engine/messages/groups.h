@@ -8,6 +8,8 @@
 #include "engine/messages/happenings.h"
 #include "engine/messages/route.h"
 
+typedef struct fry_symmetric_past fry_symmetric_past;
+
 /* Steps of leaving a group; the role, and for the first three the baton too. */
 typedef enum fry_membership_leaving {
     FRY_LEAVING_NOT = 0,
@@ -92,7 +94,10 @@ struct ferry_group {
 
     fry_membership_pause pause;
     /* Baton. */
-    uint64_t open;                      /* transfers */
+    uint64_t open;                          /* transfers */
+    TAILQ_HEAD(, fry_symmetric) symmetrics; /* and their memory of what went, `lock` besides */
+    fry_symmetric_past *past;
+    uint32_t past_count, past_room;
     TAILQ_HEAD(, ferry_window) windows; /* sought, found or own, until they are over */
     TAILQ_HEAD(, fry_node) nexts;       /* who waits for the next notice, in order: notices.c */
     TAILQ_HEAD(, fry_route) noticing;   /* has_notices, in order */

@@ -79,6 +79,7 @@
 #include "engine/messages/pairing_open.h"
 #include "engine/messages/pause.h"
 #include "engine/messages/route.h"
+#include "engine/messages/symmetric.h"
 #include "engine/messages/window.h"
 
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
@@ -110,6 +111,7 @@ static fry_members *make(ferry_engine *engine)
     TAILQ_INIT(&members->pairings.wanted);
     TAILQ_INIT(&members->windows_due);
     TAILQ_INIT(&members->nexts_refused);
+    TAILQ_INIT(&members->symmetrics_due);
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -253,6 +255,8 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
         done += fry_pairings_turn(turn, members);
     if (fry_unlikely(fry_windows_have_work(members)))
         done += fry_windows_turn(turn, members);
+    if (fry_unlikely(fry_symmetrics_have_work(members)))
+        done += fry_symmetrics_turn(turn, members);
     if (fry_unlikely(!TAILQ_EMPTY(&members->nexts_refused)))
         done += fry_notices_turn(turn, members);
     if (members->faulted.first != NULL)
@@ -353,6 +357,7 @@ bool fry_members_have_work(const fry_members *members)
 {
     return fry_load_seq_cst(&members->errands.top) != NULL ||
            fry_load_seq_cst(&members->window_releases.top) != NULL ||
+           fry_load_seq_cst(&members->symmetric_releases.top) != NULL ||
            fry_load_relaxed(&members->has_orders) != 0 ||
            fry_load_relaxed(&members->has_looks) != 0;
 }
@@ -361,7 +366,8 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
     if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
         members->asks.first != NULL || members->faulted.first != NULL ||
-        fry_windows_have_work(members) || !TAILQ_EMPTY(&members->nexts_refused) ||
+        fry_windows_have_work(members) || fry_symmetrics_have_work(members) ||
+        !TAILQ_EMPTY(&members->nexts_refused) ||
         fry_stages_have_work(turn->engine, &members->stages) || has_job(members) ||
         fry_pairings_must_not_sleep(&members->pairings))
         return false;

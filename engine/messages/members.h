@@ -23,6 +23,7 @@ struct fry_members {
     fry_reactor reactor;
     fry_stack errands;         /* any thread pushes */
     fry_stack window_releases; /* likewise */
+    fry_stack symmetric_releases;
 
     /* The role. */
     bool must_look; /* the reactor's timers may be due */
@@ -47,7 +48,8 @@ struct fry_members {
     fry_queue asks;
     fry_queue faulted;
     TAILQ_HEAD(, ferry_window) windows_due; /* to be opened, sought or closed */
-    TAILQ_HEAD(, fry_node) nexts_refused;   /* of groups that had ended: notices.c */
+    TAILQ_HEAD(, fry_symmetric) symmetrics_due;
+    TAILQ_HEAD(, fry_node) nexts_refused; /* of groups that had ended: notices.c */
     fry_hiding hiding;
     fry_pairings pairings;
     fry_stages stages; /* like `asks`: threads that are not the loop leave its work to the loop */

@@ -5,6 +5,7 @@
 #include "engine/ground/ground.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
+#include "engine/messages/symmetric.h"
 #include "net/peer/any.h"
 
 /* ---- making ---- */
@@ -44,6 +45,7 @@ ferry_group *fry_membership_create(fry_members *members, const ferry_group_optio
     group->members = members;
     group->references = 1;
     TAILQ_INIT(&group->windows);
+    TAILQ_INIT(&group->symmetrics);
     TAILQ_INIT(&group->nexts);
     TAILQ_INIT(&group->noticing);
     TAILQ_INIT(&group->happenings.takers);
@@ -80,6 +82,7 @@ void fry_membership_free_tables(ferry_group *group)
     fry_happenings_close(memory, &group->happenings);
     if (group->news != NULL)
         fry_free(memory, group->news, group->size * sizeof *group->news);
+    fry_free(memory, group->past, group->past_room * sizeof *group->past);
 }
 
 void fry_membership_unretain(ferry_group *group)

@@ -48,6 +48,12 @@ static void set_life(ferry_window *window, fry_window_life life)
     fry_store_release(&window->life, (uint8_t)life); /* pairs with fry_window_life_of */
 }
 
+static void tell_watch(fry_turn *turn, ferry_window *window)
+{
+    if (window->watch != NULL)
+        window->watch->changed(turn, window);
+}
+
 /* ---- memory ---- */
 
 ferry_window *fry_window_make(ferry_group *group, const char *name)
@@ -195,6 +201,7 @@ static void end(fry_turn *turn, ferry_window *window, const fry_fault *fault)
     bool was_seeking = window->life == FRY_WINDOW_SEEKING;
     window->fault = *fault;
     set_life(window, FRY_WINDOW_ENDING);
+    tell_watch(turn, window);
     if (was_seeking && window->found.state != FRY_FOUND_GONE) {
         fry_peer_leave_window(&window->found, turn);
         fry_route_launched(turn, window->route);
@@ -245,10 +252,9 @@ static ferry_window *find_own(const ferry_group *group, const char *name, uint32
     return NULL;
 }
 
-static void announce(fry_turn *turn, ferry_window *window)
+static void announce(fry_turn *turn, const ferry_window *window)
 {
     const ferry_group *group = window->group;
-    set_life(window, FRY_WINDOW_USABLE);
     for (uint32_t i = 0; i < group->size; i++) {
         fry_route *route = &group->routes[i];
         if (fry_route_made_peer(route) == NULL)
@@ -256,7 +262,6 @@ static void announce(fry_turn *turn, ferry_window *window)
         fry_peer_window_opened(fry_route_made_peer(route), turn);
         fry_route_launched(turn, route);
     }
-    operation_is_done(turn, &window->begin);
 }
 
 static void open_own(fry_turn *turn, ferry_window *window)
@@ -272,7 +277,10 @@ static void open_own(fry_turn *turn, ferry_window *window)
         fail_begin(turn, window, &fault);
     } else {
         list(window);
+        set_life(window, FRY_WINDOW_USABLE);
+        tell_watch(turn, window);
         announce(turn, window);
+        operation_is_done(turn, &window->begin);
     }
 }
 
@@ -282,6 +290,14 @@ static void seek(fry_turn *turn, ferry_window *window)
     set_life(window, FRY_WINDOW_SEEKING);
     fry_peer_find(fry_route_made_peer(window->route), &window->found, turn); /* may lose it */
     fry_route_launched(turn, window->route);
+}
+
+void fry_window_begin(fry_turn *turn, ferry_window *window)
+{
+    if (window->is_own)
+        open_own(turn, window);
+    else
+        seek(turn, window);
 }
 
 /*
@@ -308,10 +324,8 @@ static void begin(fry_turn *turn, ferry_window *window)
                               ? fry_error_fault(fry_refusal_error(why))
                               : fault_of(window, FERRY_E_NOT_FOUND, "it was not opened or found");
         fail_begin(turn, window, &fault);
-    } else if (window->is_own) {
-        open_own(turn, window);
     } else {
-        seek(turn, window);
+        fry_window_begin(turn, window);
     }
 }
 
@@ -321,6 +335,12 @@ static void end_as_closed(fry_turn *turn, ferry_window *window)
     fail_begin(turn, window, &fault);
     if (window->life == FRY_WINDOW_OVER)
         operation_is_done(turn, &window->end);
+}
+
+void fry_window_end(fry_turn *turn, ferry_window *window)
+{
+    window->watch = NULL;
+    end_as_closed(turn, window);
 }
 
 static void release(fry_turn *turn, ferry_window *window)
@@ -398,6 +418,7 @@ void fry_window_found(void *arg, fry_found *found)
     window->rights = found->rights;
     window->size_bytes = found->size_bytes;
     set_life(window, FRY_WINDOW_USABLE);
+    tell_watch(turn, window);
     operation_is_done(turn, &window->begin);
 }
 
@@ -418,12 +439,24 @@ void fry_window_lost(void *turn, fry_found *found, ferry_status status, const fr
     fail_begin(turn, window, &fault);
 }
 
+/* The window of this member that the other means by the name; NULL: there is none. */
+static ferry_window *find_meant(fry_turn *turn, const fry_route *route, const char *name)
+{
+    ferry_window *window;
+    TAILQ_FOREACH(window, &route->group->windows, entry) {
+        if (!window->is_own || window->life != FRY_WINDOW_USABLE)
+            continue;
+        if (window->watch != NULL ? window->watch->is_meant(turn, window, route->rank, name)
+                                  : strcmp(window->name, name) == 0)
+            return window;
+    }
+    return NULL;
+}
+
 bool fry_window_sought(void *turn, fry_peer *peer, const char *name, fry_grant *grant)
 {
-    (void)turn;
-    uint32_t count;
     const fry_route *route = fry_peer_arg(peer);
-    ferry_window *window = find_own(route->group, name, &count);
+    ferry_window *window = find_meant(turn, route, name);
     if (window == NULL || fry_membership_takes(route->group) != FERRY_OK)
         return false;
     bool is_host = window->buffer->device->host_lane != NULL;
@@ -440,10 +473,13 @@ bool fry_window_sought(void *turn, fry_peer *peer, const char *name, fry_grant *
     return true;
 }
 
-void fry_window_left(void *turn, void *arg)
+void fry_window_left(void *turn, fry_peer *peer, void *arg, uint32_t told)
 {
     ferry_window *window = arg;
+    const fry_route *route = fry_peer_arg(peer);
     window->grants--;
+    if (window->watch != NULL)
+        window->watch->left(turn, window, route->rank, told);
     look(turn, window);
 }
 

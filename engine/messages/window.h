@@ -27,6 +27,16 @@ typedef enum fry_window_life {
     FRY_WINDOW_OVER,    /* nothing knows of it but its references */
 } fry_window_life;
 
+/* Whoever made it, if that is not a program. Baton. */
+typedef struct fry_window_watch {
+    /* It is USABLE, or ENDING. Changes nothing of windows itself. */
+    void (*changed)(fry_turn *turn, ferry_window *window);
+    /* Own: whether that member means it by that name. */
+    bool (*is_meant)(fry_turn *turn, ferry_window *window, ferry_rank rank, const char *name);
+    /* Own: that member has left it, and told something by that, or 0. */
+    void (*left)(fry_turn *turn, ferry_window *window, ferry_rank rank, uint32_t told);
+} fry_window_watch;
+
 /* Who may end it: the handle's holder, or the window's owner. */
 struct ferry_window {
     uint32_t references; /* atomic: the handle's, each transfer's, that of members->windows */
@@ -40,7 +50,9 @@ struct ferry_window {
     ferry_buffer *buffer; /* own: it has a reference until it is OVER */
     size_t offset;        /* own: in the buffer */
     uint64_t size_bytes;
-    fry_link release_link; /* members->window_releases */
+    fry_link release_link;         /* members->window_releases */
+    const fry_window_watch *watch; /* NULL: it is a program's */
+    void *watch_arg;
 
     /* Baton. */
     TAILQ_ENTRY(ferry_window) entry; /* group->windows, from USABLE or SEEKING until OVER */
@@ -83,6 +95,14 @@ void fry_window_count_no_more(ferry_window *window);
 /* Gives the handle back: closes it, if nobody has. Any thread. */
 void fry_window_release(ferry_window *window);
 
+/* ---- for whoever watches windows of its own making: the loop, with the role and the baton ---- */
+
+/* Opens or seeks a window that was made and set up. */
+void fry_window_begin(fry_turn *turn, ferry_window *window);
+
+/* Closes it. It has no watch any more, and the reference of whoever made it stays. */
+void fry_window_end(fry_turn *turn, ferry_window *window);
+
 /*
  * Why an operation that is about to begin may not use those bytes of a found window; FERRY_OK: it
  * may. With the baton.
@@ -115,7 +135,7 @@ void fry_window_found(void *turn, fry_found *found);
 void fry_window_closing(void *turn, fry_found *found);
 void fry_window_lost(void *turn, fry_found *found, ferry_status status, const fry_fault *fault);
 bool fry_window_sought(void *turn, fry_peer *peer, const char *name, fry_grant *grant);
-void fry_window_left(void *turn, void *window);
+void fry_window_left(void *turn, fry_peer *peer, void *window, uint32_t told);
 
 extern const fry_op_kind fry_kind_window, fry_kind_find;
 

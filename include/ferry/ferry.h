@@ -3,8 +3,8 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, queue.h, scope.h, stats.h, event.h, group.h, message.h, window.h, trace.h, dump.h,
- * info.h.
+ * future.h, queue.h, scope.h, stats.h, event.h, group.h, message.h, window.h, symmetric.h, trace.h,
+ * dump.h, info.h.
  * docs/threading.md has the rules for threads in one place. Unless the comment of a function says
  * otherwise:
  *  - Any thread may call the function, also inside a callback, while the handles that it gets are
@@ -44,6 +44,7 @@
 #include <ferry/scope.h>
 #include <ferry/stats.h>
 #include <ferry/status.h>
+#include <ferry/symmetric.h>
 #include <ferry/trace.h>
 #include <ferry/types.h>
 #include <ferry/version.h>

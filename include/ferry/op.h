@@ -35,7 +35,8 @@ extern "C" {
     X(FERRY_OP_PUT, 21, "put")                                                                     \
     X(FERRY_OP_NOTICE, 22, "notice")                                                               \
     X(FERRY_OP_NOTICE_NEXT, 23, "notice next")                                                     \
-    X(FERRY_OP_PLAN, 24, "plan")
+    X(FERRY_OP_PLAN, 24, "plan")                                                                   \
+    X(FERRY_OP_SYMMETRIC, 25, "symmetric")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* The kind of an operation. */

@@ -15,11 +15,12 @@ typedef struct ferry_promise ferry_promise;   /* resolves a future from outside 
 typedef struct ferry_executor ferry_executor; /* where functions and callbacks run */
 typedef struct ferry_task ferry_task;         /* one run of a function, handed to an executor */
 
-typedef struct ferry_queue ferry_queue;   /* records of operations that have resolved */
-typedef struct ferry_scope ferry_scope;   /* operations that end, or are limited, together */
-typedef struct ferry_window ferry_window; /* memory of a member that others read and write */
-typedef struct ferry_plan ferry_plan;     /* operations that are prepared once and posted often */
-typedef struct ferry_group ferry_group;   /* the processes of one job, including this one */
+typedef struct ferry_queue ferry_queue;         /* records of operations that have resolved */
+typedef struct ferry_scope ferry_scope;         /* operations that end, or are limited, together */
+typedef struct ferry_window ferry_window;       /* memory of a member that others read and write */
+typedef struct ferry_symmetric ferry_symmetric; /* memory that each member has, for all */
+typedef struct ferry_plan ferry_plan;   /* operations that are prepared once and posted often */
+typedef struct ferry_group ferry_group; /* the processes of one job, including this one */
 
 typedef uint32_t ferry_rank; /* a member of a group: 0 to the group's size, exclusive */
 typedef uint64_t ferry_tag;  /* tells messages of one member apart */

@@ -20,7 +20,7 @@
  *
  *  - LEFT before its FIND: the slot remembers, and the FIND means nothing.
  *  - FIND of a later use before the LEFT of the earlier: stands for both, and the LEFT, when it
- *    comes, is of an earlier use, and means nothing.
+ *    comes, is of an earlier use, and means nothing, nor does what it tells.
  *  - CLOSE before FOUND: the seeker remembers, and is told of both when FOUND comes.
  *  - FOUND or CLOSE of what was left meanwhile: means nothing, as LEFT is on its way.
  *
@@ -53,9 +53,10 @@ static bool can_say(const fry_peer_connection *connection)
     return connection->controls_free != NULL;
 }
 
-static void say(fry_peer_connection *connection, fry_wire_kind kind, uint32_t number)
+/* CLOSE, LEFT. */
+static void say(fry_peer_connection *connection, fry_wire_kind kind, uint32_t number, uint32_t told)
 {
-    const fry_wire_header header = {.kind = (uint8_t)kind, .number = number};
+    const fry_wire_header header = {.kind = (uint8_t)kind, .number = number, .told = told};
     (void)fry_connection_send(connection, &header);
 }
 
@@ -76,7 +77,7 @@ static void say_find_word(fry_peer_connection *connection, fry_find_slot *slot)
     if (due == FRY_WIRE_FIND)
         say_find(connection, slot);
     else
-        say(connection, FRY_WIRE_LEFT, slot->number);
+        say(connection, FRY_WIRE_LEFT, slot->number, slot->told);
 }
 
 static void find_word_is_due(fry_peer_connection *connection, fry_find_slot *slot,
@@ -177,6 +178,7 @@ void fry_peer_leave_window(fry_found *found, void *turn)
         return;
     fry_find_slot *slot = &connection->windows->finds[slot_of(found->number)];
     slot->found = NULL;
+    slot->told = found->told;
     fry_shared_close(&slot->map);     /* nothing of it is in flight */
     if (slot->due == FRY_WIRE_FIND) { /* nobody knows of it, or of its number, which is free */
         slot->due = 0;
@@ -236,6 +238,8 @@ static bool map(const fry_peer_connection *connection, fry_find_slot *slot,
         return false;
     found->map = fry_shared_open(&slot->map, place) ? &slot->map : NULL;
     found->map_offset = offset;
+    if (found->map != NULL)
+        found->place = *place;
     return true;
 }
 
@@ -301,7 +305,7 @@ static void say_close(fry_peer_connection *connection, fry_grant_slot *slot)
 {
     slot->is_close_due = false;
     connection->windows->due--;
-    say(connection, FRY_WIRE_CLOSE, slot->number);
+    say(connection, FRY_WIRE_CLOSE, slot->number, 0);
 }
 
 static void forget_words(fry_peer_connection *connection, fry_grant_slot *slot)
@@ -311,23 +315,24 @@ static void forget_words(fry_peer_connection *connection, fry_grant_slot *slot)
 }
 
 /* Nothing that the other end reads of it from now on is of use. */
-static void end_grant(const fry_peer *peer, fry_grant_slot *slot)
+static void end_grant(fry_peer *peer, fry_grant_slot *slot, uint32_t told)
 {
     if (slot->is_marked)
         fry_shared_withdraw(slot->grant.shared, slot->mark);
     slot->is_marked = false;
-    peer->options.events->window_left(peer->turn, slot->grant.window);
+    peer->options.events->window_left(peer->turn, peer, slot->grant.window, told);
 }
 
 /* Whatever the other end had of the slot, it has no more. */
-static void end_use(fry_peer_connection *connection, fry_grant_slot *slot, fry_grant_state state)
+static void end_use(fry_peer_connection *connection, fry_grant_slot *slot, fry_grant_state state,
+                    uint32_t told)
 {
-    const fry_peer *peer = connection->peer;
+    fry_peer *peer = connection->peer;
     bool was_given = slot->state == FRY_GRANT_GIVEN || slot->state == FRY_GRANT_CLOSING;
     forget_words(connection, slot);
     slot->state = (uint8_t)state;
     if (was_given)
-        end_grant(peer, slot);
+        end_grant(peer, slot, told);
 }
 
 static void offer(fry_peer_connection *connection, fry_grant_slot *slot)
@@ -356,7 +361,7 @@ static bool hear_find(fry_peer_connection *connection, const fry_wire_header *he
         slot->state = FRY_GRANT_NONE;
         return true;
     }
-    end_use(connection, slot, FRY_GRANT_SOUGHT);
+    end_use(connection, slot, FRY_GRANT_SOUGHT, 0);
     slot->number = header->number;
     memcpy(slot->name, header->name, sizeof slot->name);
     if (index >= windows->grant_count)
@@ -365,7 +370,7 @@ static bool hear_find(fry_peer_connection *connection, const fry_wire_header *he
     return true;
 }
 
-static bool hear_left(fry_peer_connection *connection, uint32_t number)
+static bool hear_left(fry_peer_connection *connection, uint32_t number, uint32_t told)
 {
     fry_finds *windows = connection->windows;
     uint32_t index = slot_of(number);
@@ -375,7 +380,10 @@ static bool hear_left(fry_peer_connection *connection, uint32_t number)
         return true;
     if (is_later == 0 && (slot->state == FRY_GRANT_NONE || slot->state == FRY_GRANT_LEFT))
         return false;
-    end_use(connection, slot, is_later > 0 ? FRY_GRANT_LEFT : FRY_GRANT_NONE);
+    if (is_later > 0)
+        end_use(connection, slot, FRY_GRANT_LEFT, 0);
+    else
+        end_use(connection, slot, FRY_GRANT_NONE, told);
     slot->number = number;
     if (index >= windows->grant_count)
         windows->grant_count = index + 1;
@@ -423,7 +431,7 @@ void fry_peer_close_window(fry_peer *peer, const void *window, void *turn)
 
 void fry_finds_destroyed(const fry_peer_connection *connection)
 {
-    const fry_peer *peer = connection->peer;
+    fry_peer *peer = connection->peer;
     fry_finds *windows = connection->windows;
     for (uint32_t i = 0; windows != NULL && i < windows->find_count; i++)
         fry_shared_close(&windows->finds[i].map);
@@ -432,7 +440,7 @@ void fry_finds_destroyed(const fry_peer_connection *connection)
         bool was_given = slot->state == FRY_GRANT_GIVEN || slot->state == FRY_GRANT_CLOSING;
         slot->state = FRY_GRANT_NONE;
         if (was_given)
-            end_grant(peer, slot);
+            end_grant(peer, slot, 0);
     }
 }
 
@@ -450,7 +458,7 @@ bool fry_finds_heard(fry_peer_connection *connection, const fry_wire_header *hea
     case FRY_WIRE_CLOSE:
         return hear_close(connection, header->number);
     default: /* FRY_WIRE_LEFT */
-        return hear_left(connection, header->number);
+        return hear_left(connection, header->number, header->told);
     }
 }
 

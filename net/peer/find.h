@@ -31,6 +31,7 @@ struct fry_found {
     /* Set by the engine. */
     void *owner;
     const char *name;
+    uint32_t told; /* for the owner, as it is left: window_left */
     /* Owned by the peer. */
     fry_peer *peer;
     TAILQ_ENTRY(fry_found) entry; /* WAITS */
@@ -41,6 +42,7 @@ struct fry_found {
     uint64_t address;          /* in the other process, for reads; 0: they go by messages */
     const fry_shared_map *map; /* of memory that it is in; NULL: there is none */
     uint64_t map_offset;
+    fry_shared_place place; /* which the map is of; its number is 0: there is none */
 };
 
 /* What the owner says of a window that it has open. */
@@ -80,6 +82,7 @@ typedef struct fry_find_slot {
     uint32_t number;    /* the latest */
     uint8_t due;        /* the word that waits for a control: FIND or LEFT; 0: none */
     bool is_closing;    /* CLOSE has come */
+    uint32_t told;      /* with LEFT, if that is due */
     fry_shared_map map; /* also of one that was lost: reads may be in flight */
 } fry_find_slot;
 

@@ -247,9 +247,10 @@ typedef struct fry_peer_events {
     /* It will not be found, or is gone: the connection is over, or there is no room (then the
      * status is FERRY_E_AGAIN). On the loop. */
     void (*window_lost)(void *turn, fry_found *found, ferry_status status, const fry_fault *fault);
-    /* The other end looks for a window. True: it is open, and may be used until `window_left`. */
+    /* The other end looks for a window. True: it is open, and may be used until `window_left`,
+     * which says what the other end told with that, or 0. */
     bool (*window_sought)(void *turn, fry_peer *peer, const char *name, fry_grant *grant);
-    void (*window_left)(void *turn, void *window);
+    void (*window_left)(void *turn, fry_peer *peer, void *window, uint32_t told);
     /*
      * The other end would have bytes out of a window that it has found, or into it; window NULL: it
      * has left that window since. The engine enters a message that is_apart, of that tag; or calls

@@ -6,6 +6,7 @@
 #define FAULT_BYTES 26 /* without its texts */
 #define DOMAIN_BYTES_MAX 15
 #define CONTROL_BYTES 8
+#define LEFT_BYTES 12 /* that tells something */
 #define NACK_BYTES 16
 #define LENGTH_BYTES 24
 #define RECALL_BYTES 12
@@ -125,7 +126,12 @@ static size_t pack_window(uint8_t *to, const fry_wire_header *header)
         fry_wire_put64(to + 16, header->offset);
         fry_wire_put64(to + 24, header->size_bytes);
         return REACH_BYTES;
-    default: /* CLOSE, LEFT */
+    case FRY_WIRE_LEFT:
+        if (header->told == 0)
+            return CONTROL_BYTES;
+        fry_wire_put32(to + CONTROL_BYTES, header->told);
+        return LEFT_BYTES;
+    default: /* CLOSE */
         return CONTROL_BYTES;
     }
 }
@@ -430,7 +436,10 @@ static bool unpack_window(const uint8_t *from, size_t bytes, fry_wire_header *he
         header->offset = fry_wire_get64(from + 16);
         header->size_bytes = fry_wire_get64(from + 24);
         return header->size_bytes > 0;
-    default: /* CLOSE, LEFT */
+    case FRY_WIRE_LEFT:
+        header->told = bytes == LEFT_BYTES ? fry_wire_get32(from + CONTROL_BYTES) : 0;
+        return bytes == CONTROL_BYTES || header->told != 0;
+    default: /* CLOSE */
         return bytes == CONTROL_BYTES;
     }
 }

@@ -52,9 +52,10 @@
  *  16                                                PAIR: token
  *
  * FIND, FOUND, CLOSE and LEFT name what a member seeks or has found by a number that it chose;
- * CLOSE and LEFT have no more than that. GET and PUT name what it has found: net/peer/find.c,
- * reach.c. Messages of these have a tag of their own, and 2 is added to their second byte; with
- * notices, which are EAGER, 6.
+ * CLOSE and LEFT have no more than that; but LEFT may tell a count (32 bit, at 8; not 0), with
+ * which who leaves a symmetric window says how often it has asked for it. GET and PUT name what it
+ * has found: net/peer/find.c, reach.c. Messages of these have a tag of their own, and 2 is added to
+ * their second byte; with notices, which are EAGER, 6.
  *
  *      FIND                    FOUND                        GET, PUT
  *   0  kind                    kind                         kind
@@ -220,6 +221,7 @@ typedef struct fry_wire_header {
             uint64_t offset;        /* of the window in that memory */
         } mapped;                   /* FOUND */
     };
+    uint32_t told;         /* LEFT: 0: nothing */
     uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK, LOT */

@@ -394,6 +394,17 @@ static void do_window(stage *s)
     ferry_window_release(window);
 }
 
+static void do_symmetric(stage *s)
+{
+    ferry_symmetric *symmetric = NULL;
+    s->futures[0] = ferry_symmetric_alloc(
+        s->group,
+        the_span("dst").buffer != NULL ? ferry_buffer_device(the_span("dst").buffer) : NULL, 64,
+        "s", 0, &symmetric);
+    (void)ferry_future_wait(s->futures[0], -1);
+    ferry_symmetric_release(symmetric);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -461,6 +472,7 @@ static const first_call all_calls[] = {
     {"message_probe", do_probe, GROUP | OPEN},
     {"notice_send, notice_next", do_notices, GROUP},
     {"window_open, window_close", do_window, GROUP},
+    {"symmetric_alloc, _release", do_symmetric, GROUP},
 };
 enum { CALLS = sizeof all_calls / sizeof all_calls[0] };
 

@@ -124,6 +124,10 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
     if (window != NULL)
         keep(s, ferry_window_close(window));
     ferry_window_release(window);
+    ferry_symmetric *symmetric;
+    keep(s, ferry_symmetric_alloc(group, test_device(s->member.te.engine, 0), SIZE, "s",
+                                  options.deadline_ns, &symmetric));
+    ferry_symmetric_release(symmetric);
     keep(s, ferry_notice_next(group, options.deadline_ns));
     keep(s, ferry_notice_send(group, 0, "notice", 6, &options));
     post_plan(s, source, sink, &options);

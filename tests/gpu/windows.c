@@ -10,6 +10,7 @@
  * - told: a notice comes when the put that it names is in a GPU; also one of a plan.
  * - closed: while the other gets and puts, and the memory is written at once.
  * - killed: the owner is, while it is read.
+ * - symmetric: memory of both, in all places.
  */
 #include "tests/gpu/two.h"
 
@@ -296,11 +297,49 @@ static void test_killed(scene *self)
     ferry_window_release(window);
 }
 
+/* ---- symmetric ---- */
+
+/* Of GPUs, or of a GPU and a host: no addresses of the other's, but gets and puts. */
+static void test_symmetric(scene *self)
+{
+    for (size_t k = 0; k < PLACES * PLACES; k++) {
+        char name[16];
+        bool is_right = false;
+        ferry_symmetric *symmetric = NULL;
+        size_t own_place = self->rank == 0 ? k % PLACES : k / PLACES;
+        (void)snprintf(name, sizeof name, "s%zu", k);
+        ferry_device *device = place_of(&self->own, own_place);
+        CHECK_STATUS(
+            gpu_end(ferry_symmetric_alloc(self->own.group, device, MIB, name, 0, &symmetric)),
+            FERRY_OK);
+        ferry_rank other = (ferry_rank)(1 - self->rank);
+        bool are_hosts = k % PLACES == 0 && k / PLACES == 0;
+        CHECK((ferry_symmetric_address(symmetric, other) != NULL) == are_hosts);
+        CHECK(ferry_symmetric_address(symmetric, (ferry_rank)self->rank) != NULL);
+        OWN_BUFFER *local = buffer_at(self, own_place, MIB, FERRY_MEMORY_PLAIN);
+        write_to(&self->own, ferry_buffer_span(local), k + 10 * other);
+        ferry_window *window = ferry_symmetric_window(symmetric, other);
+        CHECK_STATUS(gpu_end(ferry_put(window, 0, ferry_buffer_span(local), NULL)), FERRY_OK);
+        meet(self);
+        ferry_span own = ferry_buffer_span(ferry_symmetric_buffer(symmetric));
+        CHECK_STATUS(read_from(&self->own, own, k + 10 * (size_t)self->rank, &is_right), FERRY_OK);
+        CHECK(is_right);
+        CHECK_STATUS(gpu_end(ferry_get(window, 0, ferry_buffer_span(local), NULL)), FERRY_OK);
+        CHECK_STATUS(read_from(&self->own, ferry_buffer_span(local), k + 10 * other, &is_right),
+                     FERRY_OK);
+        CHECK(is_right);
+        meet(self);
+        ferry_symmetric_release(symmetric);
+    }
+}
+
 /* ---- main ---- */
 
-static const two_test tests[] = {{"sizes", test_sizes, false},   {"staged", test_staged, false},
-                                 {"behind", test_behind, false}, {"told", test_told, false},
-                                 {"closed", test_closed, false}, {"killed", test_killed, true}};
+static const two_test tests[] = {
+    {"sizes", test_sizes, false},        {"staged", test_staged, false},
+    {"behind", test_behind, false},      {"told", test_told, false},
+    {"closed", test_closed, false},      {"killed", test_killed, true},
+    {"symmetric", test_symmetric, false}};
 
 static void run(const two_test *test, bool is_other)
 {

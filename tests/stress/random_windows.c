@@ -32,6 +32,8 @@
 
 enum { OWN = 24, NAMES = 4, FOUND = 48, OPS = 400, BYTES = 3000, AFTER = 0xaa };
 
+enum { TOLD = 77 }; /* with some that are left */
+
 typedef struct own {
     char name[8];
     uint8_t *bytes;
@@ -175,9 +177,10 @@ static bool on_sought(void *turn, fry_peer *peer, const char *name, fry_grant *g
     return true;
 }
 
-static void on_left(void *turn, void *window)
+static void on_left(void *turn, fry_peer *peer, void *window, uint32_t told)
 {
-    (void)turn;
+    (void)turn, (void)peer;
+    CHECK(told == 0 || told == TOLD);
     own *w = window;
     CHECK(w->grants > 0 && !w->is_over);
     w->grants--;
@@ -202,6 +205,7 @@ static void leave(seen *w)
     if (w->is_over || w->uses != 0)
         return;
     w->is_over = true;
+    w->found.told = pick(2) ? TOLD : 0;
     fry_peer_leave_window(&w->found, NULL);
 }
 

@@ -548,6 +548,37 @@ static void call_put(caller *self)
     ferry_window_release(window);
 }
 
+static ferry_symmetric *new_symmetric(caller *self)
+{
+    ferry_symmetric *symmetric = NULL;
+    drop(ferry_symmetric_alloc(self->scene->group, ferry_device_at(engine_of(self), 0), 64, "s", 0,
+                               &symmetric));
+    return symmetric;
+}
+
+static void call_symmetric_alloc(caller *self)
+{
+    ferry_symmetric_release(new_symmetric(self));
+}
+
+static void call_symmetric_describe(caller *self)
+{
+    ferry_symmetric_info info = FERRY_SYMMETRIC_INFO_INIT;
+    ferry_symmetric *symmetric = new_symmetric(self);
+    MUST(symmetric == NULL || ferry_symmetric_describe(symmetric, &info) == FERRY_OK);
+    ferry_symmetric_release(symmetric);
+}
+
+/* The group has no other member. */
+static void call_symmetric_address(caller *self)
+{
+    ferry_symmetric *symmetric = new_symmetric(self);
+    MUST(ferry_symmetric_address(symmetric, 1) == NULL);
+    MUST(ferry_symmetric_window(symmetric, 0) == NULL);
+    MUST(symmetric == NULL || ferry_symmetric_buffer(symmetric) != NULL);
+    ferry_symmetric_release(symmetric);
+}
+
 /* ---- the rest ---- */
 
 static void write_nowhere(void *arg, const char *text, size_t size_bytes)
@@ -764,6 +795,12 @@ static void call_variable_at(caller *self)
     S(window_release, GROUP, ferry_window_release(new_window(self)))                               \
     L(get, GROUP)                                                                                  \
     L(put, GROUP)                                                                                  \
+    L(symmetric_alloc, GROUP)                                                                      \
+    L(symmetric_describe, GROUP)                                                                   \
+    L(symmetric_address, GROUP)                                                                    \
+    S(symmetric_window, GROUP, call_symmetric_address(self))                                       \
+    S(symmetric_buffer, GROUP, call_symmetric_address(self))                                       \
+    S(symmetric_release, GROUP, ferry_symmetric_release(new_symmetric(self)))                      \
     L(message_describe, 0)                                                                         \
     L(trace_open, HEAVY | CALL_STARTS_THREADS)                                                     \
     S(trace_close, HEAVY, (void)ferry_trace_close())                                               \

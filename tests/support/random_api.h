@@ -212,6 +212,7 @@ bool api_act_message(api_actor *actor);
 bool api_act_plan(api_actor *actor);
 bool api_act_reshard(api_actor *actor);
 bool api_act_window(api_actor *actor);
+bool api_act_symmetric(api_actor *actor);
 bool api_act_notice(api_actor *actor);
 
 /* Joins a group of one through a store in memory; NULL: that failed, as it may without memory. */

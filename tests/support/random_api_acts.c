@@ -599,6 +599,7 @@ static const act acts[] = {
     {"group", api_act_group, 4, false},
     {"message", api_act_message, 6, false},
     {"window", api_act_window, 3, false},
+    {"symmetric", api_act_symmetric, 3, false},
     {"notice", api_act_notice, 3, false},
 };
 

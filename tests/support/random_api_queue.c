@@ -8,7 +8,7 @@ static void check_record(const ferry_queue_record *record)
 {
     API_CHECK(record->user_data < 1000 && record->op != 0);
     API_CHECK(record->status <= FERRY_OK);
-    API_CHECK(record->kind >= FERRY_OP_NOP && record->kind <= FERRY_OP_PLAN);
+    API_CHECK(record->kind >= FERRY_OP_NOP && record->kind <= FERRY_OP_SYMMETRIC);
     API_CHECK(record->status == FERRY_OK || record->size_bytes == 0);
 }
 

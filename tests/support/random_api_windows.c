@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random acts: windows and notices. The group has one member, which can find no windows of others;
- * tests/api/windows and tests/stress/random_windows have those.
+ * Random acts: windows, symmetric memory and notices. The group has one member, which can find no
+ * windows of others; tests/api/windows and tests/stress/random_windows have those.
  */
 #include "tests/support/random_api.h"
 
@@ -56,6 +56,34 @@ bool api_act_window(api_actor *actor)
     if (api_one_in(&actor->random, 2))
         (void)keep(actor, ferry_window_close(window));
     ferry_window_release(window);
+    return true;
+}
+
+/* The group has one member, so its asks are answered at once, and it has no windows of others. */
+bool api_act_symmetric(api_actor *actor)
+{
+    ferry_group *group = actor->world->group;
+    if (group == NULL)
+        return false;
+    char name[8];
+    (void)snprintf(name, sizeof name, "s%u", api_below(&actor->random, 40));
+    size_t size_bytes = 1 + api_below(&actor->random, 3) * (size_t)5000;
+    ferry_symmetric *symmetric;
+    bool is_taken =
+        keep(actor, ferry_symmetric_alloc(group, ferry_device_at(actor->world->engine, 0),
+                                          size_bytes, name, 0, &symmetric));
+    API_CHECK(symmetric != NULL || !is_taken);
+    if (symmetric == NULL)
+        return false;
+    ferry_symmetric_info info = FERRY_SYMMETRIC_INFO_INIT;
+    API_CHECK(ferry_symmetric_describe(symmetric, &info) == FERRY_OK);
+    API_CHECK(info.size_bytes == size_bytes && strcmp(info.name, name) == 0);
+    char *own = ferry_symmetric_address(symmetric, 0);
+    API_CHECK(own == NULL || own == ferry_buffer_data(ferry_symmetric_buffer(symmetric)));
+    if (own != NULL)
+        own[size_bytes - 1] = 1;
+    API_CHECK(ferry_symmetric_window(symmetric, 0) == NULL);
+    ferry_symmetric_release(symmetric);
     return true;
 }
 

@@ -124,6 +124,25 @@ Test(base_shared, is_of_no_use_once_the_mark_was_taken_back)
     end(&self);
 }
 
+Test(base_shared, is_written_through_a_map_for_that)
+{
+    shared self = shared_of(SIZE, 7);
+    fry_shared_map map;
+    cr_assert(fry_shared_open_writable(&map, &self.place));
+    unsigned char *there = fry_shared_memory(&map);
+    memset(there, 8, SIZE);
+    cr_assert(is_filled(self.memory, SIZE, 8));
+    self.place.key[0]++;
+    fry_shared_map wrong;
+    cr_assert(!fry_shared_open_writable(&wrong, &self.place));
+    cr_assert_null(fry_shared_memory(&wrong));
+    fry_shared_free(self.memory);
+    self.memory = NULL;
+    memset(there, 9, SIZE); /* whose pages stay until this one is closed */
+    fry_shared_close(&map);
+    end(&self);
+}
+
 /* The owner's memory goes, and the mapping stays: as after the owner's death. */
 Test(base_shared, stays_mapped_when_its_owner_has_none)
 {

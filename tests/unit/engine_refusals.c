@@ -751,14 +751,15 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     try_memory();
     try_writables();
     join_without_descriptors();
-    state.seen[FRY_TAKEN] = true;                  /* is no reason */
-    state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true; /* as one enters: engine_messages */
-    state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = true; /* likewise: api.any_source */
-    state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
-    state.seen[FRY_REFUSED_BARRED] = true;       /* engine_refused_writes */
-    state.seen[FRY_REFUSED_BATCH_NOTICE] = true; /* api.batch_notices */
+    /* No reason; and one that comes as a message enters: engine_messages. */
+    state.seen[FRY_TAKEN] = state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true;
+    state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
+    /* engine_refused_writes; api.batch_notices */
+    state.seen[FRY_REFUSED_BARRED] = state.seen[FRY_REFUSED_BATCH_NOTICE] = true;
     for (int why = FRY_REFUSED_PLAN_NULL; why <= FRY_REFUSED_PLAN_ACCESSES; why++)
         state.seen[why] = true; /* engine_plans */
+    for (int why = FRY_REFUSED_SYMMETRIC_NULL; why <= FRY_REFUSED_SYMMETRIC_NAMES; why++)
+        state.seen[why] = true; /* engine_symmetric */
     for (int why = 0; why < FRY_REFUSALS; why++)
         cr_expect(state.seen[why], "nothing was refused since \"%s\"", text_of((fry_refusal)why));
 }

@@ -51,9 +51,9 @@ static bool window_sought(void *turn, fry_peer *peer, const char *name, fry_gran
     return true;
 }
 
-static void window_left(void *turn, void *window)
+static void window_left(void *turn, fry_peer *peer, void *window, uint32_t told)
 {
-    (void)turn;
+    (void)turn, (void)peer, (void)told;
     cr_assert_eq(window, &scene);
     scene.left++;
 }
