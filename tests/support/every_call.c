@@ -556,11 +556,6 @@ static ferry_symmetric *new_symmetric(caller *self)
     return symmetric;
 }
 
-static void call_symmetric_alloc(caller *self)
-{
-    ferry_symmetric_release(new_symmetric(self));
-}
-
 static void call_symmetric_describe(caller *self)
 {
     ferry_symmetric_info info = FERRY_SYMMETRIC_INFO_INIT;
@@ -795,7 +790,7 @@ static void call_variable_at(caller *self)
     S(window_release, GROUP, ferry_window_release(new_window(self)))                               \
     L(get, GROUP)                                                                                  \
     L(put, GROUP)                                                                                  \
-    L(symmetric_alloc, GROUP)                                                                      \
+    S(symmetric_alloc, GROUP, ferry_symmetric_release(new_symmetric(self)))                        \
     L(symmetric_describe, GROUP)                                                                   \
     L(symmetric_address, GROUP)                                                                    \
     S(symmetric_window, GROUP, call_symmetric_address(self))                                       \

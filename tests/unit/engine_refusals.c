@@ -751,10 +751,9 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     try_memory();
     try_writables();
     join_without_descriptors();
-    /* No reason; and one that comes as a message enters: engine_messages. */
+    /* Of no reason, engine_messages, api.any_source, engine_refused_writes, api.batch_notices. */
     state.seen[FRY_TAKEN] = state.seen[FRY_REFUSED_UNEXPECTED_MAX] = true;
     state.seen[FRY_REFUSED_ANY_SOURCE_MAX] = state.seen[FRY_REFUSED_ANY_SOURCE_ALONE] = true;
-    /* engine_refused_writes; api.batch_notices */
     state.seen[FRY_REFUSED_BARRED] = state.seen[FRY_REFUSED_BATCH_NOTICE] = true;
     for (int why = FRY_REFUSED_PLAN_NULL; why <= FRY_REFUSED_PLAN_ACCESSES; why++)
         state.seen[why] = true; /* engine_plans */
