@@ -556,18 +556,12 @@ static ferry_symmetric *new_symmetric(caller *self)
     return symmetric;
 }
 
-static void call_symmetric_describe(caller *self)
+/* The group has no other member. */
+static void call_symmetric_address(caller *self)
 {
     ferry_symmetric_info info = FERRY_SYMMETRIC_INFO_INIT;
     ferry_symmetric *symmetric = new_symmetric(self);
     MUST(symmetric == NULL || ferry_symmetric_describe(symmetric, &info) == FERRY_OK);
-    ferry_symmetric_release(symmetric);
-}
-
-/* The group has no other member. */
-static void call_symmetric_address(caller *self)
-{
-    ferry_symmetric *symmetric = new_symmetric(self);
     MUST(ferry_symmetric_address(symmetric, 1) == NULL);
     MUST(ferry_symmetric_window(symmetric, 0) == NULL);
     MUST(symmetric == NULL || ferry_symmetric_buffer(symmetric) != NULL);
@@ -791,7 +785,7 @@ static void call_variable_at(caller *self)
     L(get, GROUP)                                                                                  \
     L(put, GROUP)                                                                                  \
     S(symmetric_alloc, GROUP, ferry_symmetric_release(new_symmetric(self)))                        \
-    L(symmetric_describe, GROUP)                                                                   \
+    S(symmetric_describe, GROUP, call_symmetric_address(self))                                     \
     L(symmetric_address, GROUP)                                                                    \
     S(symmetric_window, GROUP, call_symmetric_address(self))                                       \
     S(symmetric_buffer, GROUP, call_symmetric_address(self))                                       \
