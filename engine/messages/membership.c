@@ -5,7 +5,7 @@
 #include "engine/ground/ground.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
-#include "engine/messages/symmetric.h"
+#include "engine/messages/symmetric_past.h"
 #include "net/peer/any.h"
 
 /* ---- making ---- */

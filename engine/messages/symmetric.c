@@ -49,6 +49,7 @@
 #include "engine/messages/members.h"
 #include "engine/messages/membership.h"
 #include "engine/messages/route.h"
+#include "engine/messages/symmetric_past.h"
 #include "net/group/members.h"
 
 #include <inttypes.h>
@@ -56,7 +57,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAST_ROOM 64
 #define NAMED_MOST 8 /* ranks that a deadline's error names */
 
 static const fry_window_watch watch;
@@ -122,82 +122,6 @@ void fry_symmetric_release(ferry_symmetric *handle)
 
 /* ---- attaching: any thread, with the group's lock ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
-
-static uint64_t number_of_members(const ferry_group *group)
-{
-    uint64_t number = group->size;
-    for (uint32_t i = 0; i < group->size; i++)
-        number = mix(number, group->news[i].info.incarnation);
-    return number;
-}
-
-static void set_key(uint64_t key[2], uint64_t members, size_t size_bytes, const char *name)
-{
-    for (uint64_t i = 0; i < 2; i++) {
-        key[i] = mix(mix(i + 1, members), size_bytes);
-        for (const char *at = name; *at != '\0'; at++)
-            key[i] = mix(key[i], (unsigned char)*at);
-    }
-}
-
-static fry_symmetric_past *find_past(const ferry_group *group, const uint64_t key[2])
-{
-    for (uint32_t i = 0; i < group->past_count; i++) {
-        if (memcmp(group->past[i].key, key, sizeof group->past[i].key) == 0)
-            return &group->past[i];
-    }
-    return NULL;
-}
-
-/* What members with other incarnations had does not come again. */
-static void forget_past(ferry_group *group, uint64_t members)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < group->past_count; i++) {
-        if (group->past[i].members == members)
-            group->past[kept++] = group->past[i];
-    }
-    group->past_count = kept;
-}
-
-static fry_refusal make_room(ferry_group *group)
-{
-    const fry_memory *memory = &group->engine->memory;
-    uint32_t room = group->past_room != 0 ? 2 * group->past_room : PAST_ROOM;
-    if (group->past_count == FERRY_SYMMETRIC_NAMES_MAX)
-        return fry_refuse(group->engine, FRY_REFUSED_SYMMETRIC_NAMES);
-    fry_symmetric_past *past = fry_alloc(memory, room * sizeof *past, _Alignof(fry_symmetric_past));
-    if (past == NULL)
-        return FRY_REFUSED_NO_MEMORY;
-    if (group->past_count != 0)
-        memcpy(past, group->past, group->past_count * sizeof *past);
-    fry_free(memory, group->past, group->past_room * sizeof *past);
-    group->past = past;
-    group->past_room = room;
-    return FRY_TAKEN;
-}
-
-/* How often this member has asked for it. */
-static fry_refusal recall(ferry_group *group, const fry_symmetric *memory, uint32_t *asks_p)
-{
-    const fry_symmetric_past *past = find_past(group, memory->key);
-    if (past == NULL && group->past_count == group->past_room)
-        forget_past(group, memory->members);
-    fry_refusal why = FRY_TAKEN;
-    if (past == NULL && group->past_count == group->past_room)
-        why = make_room(group);
-    if (past == NULL && why == FRY_TAKEN)
-        group->past[group->past_count++] = (fry_symmetric_past){
-            .key = {memory->key[0], memory->key[1]}, .members = memory->members};
-    *asks_p = past != NULL ? past->asks : 0;
-    return why;
-}
-
 static fry_symmetric *find(const ferry_group *group, uint64_t members, size_t size_bytes,
                            const char *name)
 {
@@ -210,22 +134,41 @@ static fry_symmetric *find(const ferry_group *group, uint64_t members, size_t si
     return NULL;
 }
 
-/* With the buffer, which stays the caller's if that fails. */
-static fry_symmetric *make(ferry_group *group, ferry_buffer *buffer, uint64_t members,
-                           const char *name, fry_refusal *why_p)
+/*
+ * What is allocated before the lock is taken, as the loop takes it too, and must not wait for an
+ * allocator.
+ */
+typedef struct spare {
+    fry_symmetric *memory; /* NULL: none is to be made */
+    fry_symmetric_past *past;
+    uint32_t past_room; /* 0: none */
+} spare;
+
+static bool spare_past(const fry_memory *memory, spare *spare, uint32_t room)
 {
-    fry_symmetric *memory =
-        fry_alloc(&group->engine->memory, bytes_of(group), _Alignof(fry_symmetric));
-    *why_p = FRY_REFUSED_NO_MEMORY;
-    if (memory == NULL)
-        return NULL;
+    fry_free(memory, spare->past, spare->past_room * sizeof *spare->past);
+    spare->past = fry_alloc(memory, room * sizeof *spare->past, _Alignof(fry_symmetric_past));
+    spare->past_room = spare->past != NULL ? room : 0;
+    return spare->past != NULL;
+}
+
+static void spare_free(const ferry_group *group, const spare *spare)
+{
+    const fry_memory *memory = &group->engine->memory;
+    fry_free(memory, spare->past, spare->past_room * sizeof *spare->past);
+    fry_free(memory, spare->memory, bytes_of(group));
+}
+
+/* Of the spare, with the buffer. There is room for the count. */
+static fry_symmetric *make(ferry_group *group, spare *spare, ferry_buffer *buffer, uint64_t members,
+                           const uint64_t key[2], const char *name)
+{
+    fry_symmetric *memory = spare->memory;
+    spare->memory = NULL;
     memory->members = members;
-    set_key(memory->key, members, buffer->size_bytes, name);
-    *why_p = recall(group, memory, &memory->asks);
-    if (*why_p != FRY_TAKEN) {
-        fry_free(&group->engine->memory, memory, bytes_of(group));
-        return NULL;
-    }
+    memory->key[0] = key[0];
+    memory->key[1] = key[1];
+    memory->asks = fry_symmetric_past_recall(group, key, members);
     memory->references = 1;
     memory->group = group;
     fry_membership_retain(group);
@@ -241,34 +184,64 @@ static fry_symmetric *make(ferry_group *group, ferry_buffer *buffer, uint64_t me
     return memory;
 }
 
+/* Gives the handle its memory, if there is some or it can be made. Returns the counts that a larger
+ * spare table is to have room for; 0: that is all. */
+static uint32_t attach(ferry_group *group, ferry_symmetric *handle, const ferry_device *device,
+                       size_t size_bytes, const char *name, spare *spare, ferry_buffer **buffer_p,
+                       fry_refusal *why_p)
+{
+    uint64_t key[2], members = fry_symmetric_past_members(group);
+    fry_symmetric *memory = find(group, members, size_bytes, name);
+    if (memory != NULL && memory->device != device) {
+        *why_p = FRY_REFUSED_SYMMETRIC_DEVICE;
+        return 0;
+    }
+    if (memory == NULL && *buffer_p != NULL) {
+        fry_symmetric_past_key(key, members, size_bytes, name);
+        uint32_t wants = fry_symmetric_past_wants(group, key, members);
+        if (wants > spare->past_room) {
+            *why_p = wants > FERRY_SYMMETRIC_NAMES_MAX ? FRY_REFUSED_SYMMETRIC_NAMES : FRY_TAKEN;
+            return *why_p == FRY_TAKEN ? wants : 0;
+        }
+        if (wants != 0)
+            fry_symmetric_past_move(group, &spare->past, &spare->past_room);
+        memory = make(group, spare, *buffer_p, members, key, name);
+        *buffer_p = NULL;
+    }
+    handle->memory = memory;
+    if (memory == NULL)
+        return 0;
+    memory->attached++;
+    (void)fry_fetch_add(&memory->references, 1);
+    return 0;
+}
+
 ferry_symmetric *fry_symmetric_attach(ferry_group *group, ferry_device *device, size_t size_bytes,
                                       const char *name, ferry_buffer **buffer_p, fry_refusal *why_p)
 {
     const fry_memory *memory = &group->engine->memory;
+    spare spare = {0};
     ferry_symmetric *handle = fry_alloc(memory, sizeof *handle, _Alignof(ferry_symmetric));
     *why_p = FRY_REFUSED_NO_MEMORY;
     if (handle == NULL)
         return NULL;
-    *why_p = FRY_TAKEN;
+    if (*buffer_p != NULL)
+        spare.memory = fry_alloc(memory, bytes_of(group), _Alignof(fry_symmetric));
+    if (*buffer_p == NULL || spare.memory != NULL)
+        *why_p = FRY_TAKEN;
     handle->references = 1;
-    (void)pthread_mutex_lock(&group->lock);
-    uint64_t members = number_of_members(group);
-    handle->memory = find(group, members, size_bytes, name);
-    if (handle->memory != NULL && handle->memory->device != device) {
-        handle->memory = NULL;
-        *why_p = fry_refuse(group->engine, FRY_REFUSED_SYMMETRIC_DEVICE);
-    } else if (handle->memory == NULL && *buffer_p != NULL) {
-        handle->memory = make(group, *buffer_p, members, name, why_p);
-        if (handle->memory != NULL)
-            *buffer_p = NULL;
+    for (uint32_t wants = 1; wants != 0 && *why_p == FRY_TAKEN;) {
+        (void)pthread_mutex_lock(&group->lock);
+        wants = attach(group, handle, device, size_bytes, name, &spare, buffer_p, why_p);
+        (void)pthread_mutex_unlock(&group->lock);
+        if (wants != 0 && !spare_past(memory, &spare, wants))
+            *why_p = FRY_REFUSED_NO_MEMORY;
     }
-    if (handle->memory != NULL) {
-        handle->memory->attached++;
-        (void)fry_fetch_add(&handle->memory->references, 1);
-    }
-    (void)pthread_mutex_unlock(&group->lock);
+    spare_free(group, &spare);
     if (handle->memory != NULL)
         return handle;
+    if (*why_p != FRY_TAKEN && *why_p != FRY_REFUSED_NO_MEMORY)
+        *why_p = fry_refuse(group->engine, *why_p);
     fry_free(memory, handle, sizeof *handle);
     return NULL;
 }
@@ -474,7 +447,7 @@ static void take_in(fry_symmetric *memory)
 
 static void remember(const fry_symmetric *memory)
 {
-    fry_symmetric_past *past = find_past(memory->group, memory->key);
+    fry_symmetric_past *past = fry_symmetric_past_find(memory->group, memory->key);
     if (past != NULL)
         past->asks = memory->asks;
 }

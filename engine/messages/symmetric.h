@@ -33,13 +33,6 @@ typedef struct fry_symmetric_part {
     bool is_here;
 } fry_symmetric_part;
 
-/* A past memory, or one to come: what must not be forgotten. group->lock. */
-struct fry_symmetric_past {
-    uint64_t key[2];
-    uint64_t members;
-    uint32_t asks;
-};
-
 /* One memory of this member's, and all that it has of the others'. */
 struct fry_symmetric {
     uint32_t references; /* atomic: of the group's list, and of each handle */

@@ -2,6 +2,7 @@
 /* Each reason for which an ask for symmetric memory is refused is given for its cause. */
 #include "engine/ground/refusal.h"
 #include "engine/messages/symmetric.h"
+#include "engine/messages/symmetric_past.h"
 #include "tests/support/member_test.h"
 
 #include <stdlib.h>
