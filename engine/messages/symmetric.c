@@ -617,18 +617,29 @@ size_t fry_symmetrics_turn(fry_turn *turn, fry_members *members)
 void fry_symmetrics_look(fry_turn *turn, ferry_group *group)
 {
     fry_symmetric *memory;
+    (void)pthread_mutex_lock(&group->lock); /* others attach meanwhile */
     TAILQ_FOREACH(memory, &group->symmetrics, entry) {
         if (memory->life == FRY_SYMMETRIC_RESTING)
             be_due(turn, memory);
     }
+    (void)pthread_mutex_unlock(&group->lock);
 }
 
+static fry_symmetric *first_of(ferry_group *group)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    fry_symmetric *memory = TAILQ_FIRST(&group->symmetrics);
+    (void)pthread_mutex_unlock(&group->lock);
+    return memory;
+}
+
+/* What is attached later is over by its handle's release, as no ask for it is taken any more. */
 void fry_symmetrics_end(fry_turn *turn, ferry_group *group)
 {
     fry_symmetric *memory;
     const fry_fault fault = {
         .status = FERRY_E_DEAD, .rank = group->rank, .message = "this member has left the group"};
-    while ((memory = TAILQ_FIRST(&group->symmetrics)) != NULL) {
+    while ((memory = first_of(group)) != NULL) {
         fail_all(turn, memory, &fault);
         if (memory->life != FRY_SYMMETRIC_BROKEN)
             memory->fault = fault;
