@@ -160,7 +160,7 @@ Test(shutdown, gives_up_after_its_timeout_and_may_be_called_again)
 static void refuses_everything(ferry_loop_mode loop)
 {
     scene_begin(loop);
-    play("buffer b 100 of 1; n = nop");
+    play("buffer b 100 of 1; n = nop; wait n OK"); /* else the shutdown could come first */
     ferry_buffer *none = NULL;
     ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     play("copy b[0:10] <- b[50:60]; now it SHUTDOWN; call failing; now it SHUTDOWN;"
