@@ -56,7 +56,7 @@ static void expect_failure(ferry_future *future, ferry_status status, int32_t ra
     ASSERT_STATUS(await(ferry_future_retain(future)), status);
     const ferry_error *error = ferry_future_error(future);
     cr_assert(strstr(error->message, words) != NULL, "%s", error->message);
-    cr_assert_eq(error->rank, rank, "%d: %s", error->rank, error->message);
+    cr_assert_eq(error->rank, (ferry_rank)rank, "%u: %s", error->rank, error->message);
     ferry_future_release(future);
 }
 

@@ -306,7 +306,7 @@ static void by_etcd(void (*body)(void))
 {
     const char *missing = etcd_absent();
     if (missing)
-        net_skip(missing);
+        net_skip("%s", missing);
     etcd_cluster *cluster = etcd_cluster_start(1, NULL);
     NET_CHECK(cluster != NULL, "etcd does not start");
     place.uri = etcd_cluster_uri(cluster);

@@ -87,7 +87,7 @@ static void check_move(oracle *self, const ferry_reshard_move *move)
         product *= move->extent[d];
     }
     EXPECT(product == count);
-    EXPECT(move->source_rank == reshard_case_rank(of, move->side, move->source_position));
+    EXPECT(move->source_rank == reshard_case_rank(of, (int)move->side, move->source_position));
     EXPECT(move->target_rank == reshard_case_rank(of, 1, move->target_position));
     bool is_local = move->source_rank == move->target_rank;
     for (uint64_t i = 0; i < count; i++) {
