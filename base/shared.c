@@ -149,7 +149,7 @@ void fry_shared_withdraw(void *memory, uint32_t mark)
 
 /* ---- the reader ---- */
 
-/* A path opens devices and pipes too, which does things: it is looked at first. -1: not a file. */
+/* The path opens devices and pipes too, which does things: it is looked at first. -1: no file. */
 static int open_file(const fry_shared_place *place, bool is_written)
 {
     char path[PATH_BYTES];
@@ -160,13 +160,34 @@ static int open_file(const fry_shared_place *place, bool is_written)
     if (named < 0)
         return -1;
     int descriptor = -1;
-    if (fstat(named, &found) == 0 && S_ISREG(found.st_mode) &&
-        (uint64_t)found.st_size == file_bytes(place->size_bytes)) {
+    if (fstat(named, &found) == 0 && S_ISREG(found.st_mode)) {
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", named);
         descriptor = open(path, (is_written ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     }
     (void)close(named);
     return descriptor;
+}
+
+/* The size counts once it is sealed: an owner could cut the file in between. */
+static bool has_size_for_ever(int descriptor, uint64_t bytes)
+{
+    struct stat found;
+    const int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(descriptor, &found) == 0 &&
+           (uint64_t)found.st_size == bytes;
+}
+
+/* Maps the head, which nobody here writes, and the memory. NULL: it can't be mapped. */
+static const shared_head *map_file(int descriptor, size_t bytes, bool is_written)
+{
+    const int access = PROT_READ | (is_written ? PROT_WRITE : 0);
+    void *base = mmap(NULL, bytes, access, MAP_SHARED, descriptor, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    if (!is_written || mprotect(base, page_bytes(), PROT_READ) == 0)
+        return base;
+    (void)munmap(base, bytes);
+    return NULL;
 }
 
 static bool open_map(fry_shared_map *map, const fry_shared_place *place, bool is_written)
@@ -179,20 +200,16 @@ static bool open_map(fry_shared_map *map, const fry_shared_place *place, bool is
     if (descriptor < 0)
         return false;
     const size_t bytes = (size_t)file_bytes(place->size_bytes);
-    const int seals = fcntl(descriptor, F_GET_SEALS);
-    void *base = MAP_FAILED;
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0)
-        base =
-            mmap(NULL, bytes, PROT_READ | (is_written ? PROT_WRITE : 0), MAP_SHARED, descriptor, 0);
+    const shared_head *head =
+        has_size_for_ever(descriptor, bytes) ? map_file(descriptor, bytes, is_written) : NULL;
     (void)close(descriptor);
-    if (base == MAP_FAILED)
+    if (head == NULL)
         return false;
-    const shared_head *head = base;
     if (memcmp(head->key, place->key, sizeof place->key) != 0) {
-        (void)munmap(base, bytes);
+        (void)munmap((void *)(uintptr_t)head, bytes);
         return false;
     }
-    *map = (fry_shared_map){.memory = (unsigned char *)base + page_bytes(),
+    *map = (fry_shared_map){.memory = (const unsigned char *)head + page_bytes(),
                             .size_bytes = place->size_bytes,
                             .mark = &head->marks[place->mark],
                             .number = place->number};

@@ -120,7 +120,7 @@ void fry_symmetric_release(ferry_symmetric *handle)
     fry_wake(members->engine);
 }
 
-/* ---- attaching: any thread, with the group's lock ---- */
+/* ---- attaching: any thread; `find`, `make` and `attach` with the group's lock ---- */
 
 static fry_symmetric *find(const ferry_group *group, uint64_t members, size_t size_bytes,
                            const char *name)
@@ -184,8 +184,10 @@ static fry_symmetric *make(ferry_group *group, spare *spare, ferry_buffer *buffe
     return memory;
 }
 
-/* Gives the handle its memory, if there is some or it can be made. Returns the counts that a larger
- * spare table is to have room for; 0: that is all. */
+/*
+ * Gives the handle its memory, if there is some or it can be made. Returns the counts that a larger
+ * spare table is to have room for; 0: that is all.
+ */
 static uint32_t attach(ferry_group *group, ferry_symmetric *handle, const ferry_device *device,
                        size_t size_bytes, const char *name, spare *spare, ferry_buffer **buffer_p,
                        fry_refusal *why_p)

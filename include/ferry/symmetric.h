@@ -90,11 +90,11 @@ typedef enum ferry_symmetric_state FERRY_INT_ENUM {
 
 /* Symmetric memory, as this member knows it. Later versions may add fields at the end. */
 typedef struct ferry_symmetric_info {
-    size_t struct_size;          /* sizeof(ferry_symmetric_info), set by the caller */
-    ferry_symmetric_state state; /* */
-    int32_t failed_rank;         /* IS_BROKEN: the first member whose memory was lost; else -1 */
-    ferry_status failed_status;  /* IS_BROKEN: why; else FERRY_OK */
-    uint32_t mapped;             /* number of members whose memory has an address here */
+    size_t struct_size; /* sizeof(ferry_symmetric_info), set by the caller */
+    ferry_symmetric_state state;
+    int32_t failed_rank;        /* IS_BROKEN: the first member whose memory was lost; else -1 */
+    ferry_status failed_status; /* IS_BROKEN: why; else FERRY_OK */
+    uint32_t mapped;            /* number of members whose memory has an address here */
     uint64_t size_bytes;
     char name[72];
 } ferry_symmetric_info;

@@ -459,7 +459,8 @@ size_t fry_peer_progress(fry_peer *peer, void *turn)
         fry_hide_go_on(connection);
     if (fry_unlikely(connection->notices_are_due))
         fry_sends_notify(peer, false);
-    if (connection->windows != NULL)
+    if (connection->windows != NULL && /* not written anew each time that somebody looks */
+        fry_unlikely(connection->windows->copyable_bytes != FRY_REACH_COPIES_BYTES))
         connection->windows->copyable_bytes = FRY_REACH_COPIES_BYTES;
     if (fry_unlikely(connection->windows != NULL) && fry_finds_are_due(connection->windows)) {
         fry_finds_go_on(connection);

@@ -129,6 +129,17 @@ Test(base_shared, is_written_through_a_map_for_that)
     shared self = shared_of(SIZE, 7);
     fry_shared_map map;
     cr_assert(fry_shared_open_writable(&map, &self.place));
+
+    /* Not the head, which is the owner's: the kernel would write there for whoever may. */
+    int told[2];
+    cr_assert_eq(pipe(told), 0);
+    cr_assert_eq(write(told[1], "xy", 2), 2);
+    cr_assert_eq(read(told[0], (char *)fry_shared_memory(&map) - 1, 1), -1);
+    cr_assert_eq(errno, EFAULT);
+    cr_assert_eq(read(told[0], fry_shared_memory(&map), 1), 1);
+    cr_assert_eq(self.memory[0], 'x');
+    self.memory[0] = 7;
+    (void)close(told[0]), (void)close(told[1]);
     unsigned char *there = fry_shared_memory(&map);
     memset(there, 8, SIZE);
     cr_assert(is_filled(self.memory, SIZE, 8));
