@@ -108,13 +108,7 @@ static void check_gets(const user *user)
 /* A failed post: its reason, and then its quiet. */
 static void tell_failure(const user *user, ferry_future *post)
 {
-    const ferry_error *error = ferry_future_error(post);
-    const ferry_error *root = error->cause != NULL ? error->cause : error;
-    net_say("failed %s cause=%s rank=%d: %s", ferry_status_name(error->status),
-            ferry_status_name(root->status), (int)root->rank, root->message);
-    ferry_future *quiet = ferry_future_quiet(post);
-    NET_SELF_CHECK(ferry_future_wait(quiet, -1) == FERRY_OK, "it is never quiet");
-    ferry_future_release(quiet);
+    net_self_tell_failure(post);
     unsigned char *bytes = ferry_buffer_data(user->local);
     memset(bytes, AFTER, GETS * BLOCK);
     net_say("quiet");

@@ -93,12 +93,9 @@ static void run_case(net_self *self, uint64_t seed)
 {
     reshard_case of;
     part own;
-    ferry_reshard *reshard = NULL;
     reshard_case_make(&of, seed, MEMBERS, seed % 8 == 0 ? 400000 : 4000);
-    NET_SELF_CHECK(ferry_reshard_create(of.shape, of.dimension_count, of.element_bytes,
-                                        &of.sides[0].layout, &of.sides[1].layout, &reshard,
-                                        NULL) == FERRY_OK,
-                   "no reshard of seed %llu", (unsigned long long)seed);
+    ferry_reshard *reshard = reshard_case_create(&of);
+    NET_SELF_CHECK(reshard != NULL, "no reshard of seed %llu", (unsigned long long)seed);
     open_part(self, reshard, &own);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < own.counts[0]; i++)
@@ -133,13 +130,7 @@ static int goes_through(int argc, char **argv)
 
 static void tell_failure(const part *own, ferry_future *post)
 {
-    const ferry_error *error = ferry_future_error(post);
-    const ferry_error *root = error->cause != NULL ? error->cause : error;
-    net_say("failed %s cause=%s rank=%d: %s", ferry_status_name(error->status),
-            ferry_status_name(root->status), (int)root->rank, root->message);
-    ferry_future *quiet = ferry_future_quiet(post);
-    NET_SELF_CHECK(ferry_future_wait(quiet, -1) == FERRY_OK, "it is never quiet");
-    ferry_future_release(quiet);
+    net_self_tell_failure(post);
     memset(ferry_buffer_data(own->spans[1][0].buffer), AFTER, own->spans[1][0].size_bytes);
     net_say("quiet");
 }

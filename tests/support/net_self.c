@@ -203,6 +203,17 @@ ferry_status net_self_tell(net_self *self, const char *word, ferry_future *futur
     return status;
 }
 
+void net_self_tell_failure(ferry_future *future)
+{
+    const ferry_error *error = ferry_future_error(future);
+    const ferry_error *root = error->cause != NULL ? error->cause : error;
+    net_say("failed %s cause=%s rank=%d: %s", ferry_status_name(error->status),
+            ferry_status_name(root->status), (int)root->rank, root->message);
+    ferry_future *quiet = ferry_future_quiet(future);
+    NET_SELF_CHECK(ferry_future_wait(quiet, -1) == FERRY_OK, "it is never quiet");
+    ferry_future_release(quiet);
+}
+
 void net_self_end(net_self *self)
 {
     if (self->group) {

@@ -54,6 +54,12 @@ void net_self_join(net_self *self, int argc, char **argv);
 /* Waits, then says: WORD STATUS rank=R at=NS message. Returns the status; gives the future back. */
 ferry_status net_self_tell(net_self *self, const char *word, ferry_future *future);
 
+/*
+ * Of a future that has failed: says "failed STATUS cause=STATUS rank=R: message", and waits until
+ * it is quiet.
+ */
+void net_self_tell_failure(ferry_future *future);
+
 /* Leaves, shuts down, releases; fails unless all of that goes well. */
 void net_self_end(net_self *self);
 

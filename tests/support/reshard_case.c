@@ -157,3 +157,17 @@ uint64_t reshard_case_element(const reshard_case *self, const uint64_t *offset,
     }
     return element;
 }
+
+ferry_reshard *reshard_case_create(const reshard_case *self)
+{
+    ferry_reshard *reshard = NULL;
+    ferry_error *error = NULL;
+    ferry_status status =
+        ferry_reshard_create(self->shape, self->dimension_count, self->element_bytes,
+                             &self->sides[0].layout, &self->sides[1].layout, &reshard, &error);
+    if (status != FERRY_OK)
+        (void)fprintf(stderr, "a reshard is refused: %s\n",
+                      error != NULL ? error->message : ferry_status_text(status));
+    ferry_error_release(error);
+    return reshard;
+}

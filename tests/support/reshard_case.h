@@ -38,6 +38,9 @@ uint64_t reshard_case_next(uint64_t *random, uint64_t below);
  */
 void reshard_case_make(reshard_case *self, uint64_t seed, uint32_t members, uint64_t elements);
 
+/* The reshard, which the caller releases. NULL, with a line on stderr: it is refused. */
+ferry_reshard *reshard_case_create(const reshard_case *self);
+
 /* Whose position it is. */
 ferry_rank reshard_case_rank(const reshard_case *self, int side, uint32_t position);
 

@@ -34,12 +34,8 @@ typedef struct oracle {
 
 static ferry_reshard *reshard_of(const reshard_case *of)
 {
-    ferry_reshard *reshard = NULL;
-    ferry_error *error = NULL;
-    ferry_status status =
-        ferry_reshard_create(of->shape, of->dimension_count, of->element_bytes,
-                             &of->sides[0].layout, &of->sides[1].layout, &reshard, &error);
-    cr_assert(status == FERRY_OK, "%s", error != NULL ? error->message : "?");
+    ferry_reshard *reshard = reshard_case_create(of);
+    cr_assert_not_null(reshard);
     return reshard;
 }
 
